@@ -1,0 +1,58 @@
+# make demo | test | lint | format | bench | clean
+# Each target makes its own virtual environment in .venv when it is missing or
+# when pyproject.toml has changed. Another interpreter: make test PYTHON=python3.12
+
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+READY  := $(VENV)/.ready
+READY_FOR_BENCH := $(VENV)/.ready-for-bench
+PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+
+# Extra arguments for pytest: make test ARGS="-k resume -x"
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench clean
+
+help:
+	@echo "make demo    train, evaluate and predict on real data"
+	@echo "make test    run the tests (ARGS=... is passed to pytest)"
+	@echo "make lint    ruff, mypy, import-linter"
+	@echo "make format  let ruff rewrite what it can"
+	@echo "make bench   measure speed"
+	@echo "make clean   remove .venv and all caches"
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v < (3, 14) or sys.exit("Estimand needs Python 3.11, 3.12 or 3.13; $(PYTHON) is %d.%d. Name another one: make PYTHON=python3.11 ..." % v)'
+	@echo "Setting up $(VENV) (once; TensorFlow is a large download) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@
+
+$(READY_FOR_BENCH): $(READY)
+	@$(PIP_INSTALL) --editable '.[dev,bench]'
+	@touch $@
+
+demo: $(READY)
+	@TF_CPP_MIN_LOG_LEVEL=3 $(PY) examples/digits.py
+
+test: $(READY)
+	@$(PY) -m pytest -n 2 --dist loadfile $(ARGS)
+
+lint: $(READY)
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports --no-logo
+
+format: $(READY)
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+bench: $(READY_FOR_BENCH)
+	@$(PY) bench/run.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

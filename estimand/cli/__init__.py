@@ -1,0 +1,1 @@
+"""The `estimand` command. One file per command; TensorFlow is imported only inside commands."""

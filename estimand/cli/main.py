@@ -1,0 +1,20 @@
+"""The command group: options that every command shares, and the list of commands."""
+
+from __future__ import annotations
+
+import click
+
+from estimand import __version__
+from estimand.cli.doctor import doctor
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="estimand")
+@click.option("--verbose", is_flag=True, help="Show what TensorFlow prints while it starts.")
+@click.pass_context
+def main(context: click.Context, verbose: bool) -> None:
+    """Train, evaluate and predict with an input function and a model function."""
+    context.obj = {"verbose": verbose}
+
+
+main.add_command(doctor)

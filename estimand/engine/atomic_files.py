@@ -1,0 +1,93 @@
+"""Files that are there as a whole or not at all.
+
+Whatever is being written has a name that starts with `.tmp-`, and gets its own name by being
+renamed. The temporary name says which process made it, so that what a killed one left behind
+can be told from what a living one is about to finish.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import secrets
+import socket
+from dataclasses import dataclass
+
+_TEMPORARY = re.compile(
+    r"\.tmp-(?P<pid>\d+)-(?P<token>[0-9a-f]+)-(?P<host>[^-]+)-(?P<name>.+)$", re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Who made a temporary file. The token tells us from an earlier process with our pid."""
+
+    pid: int
+    token: str
+    host: str
+
+
+@functools.cache
+def _maker(pid: int) -> Maker:
+    host = re.sub(r"[^A-Za-z0-9._]", "_", socket.gethostname()) or "localhost"
+    return Maker(pid, secrets.token_hex(4), host)
+
+
+def this_process() -> Maker:
+    return _maker(os.getpid())  # by pid: a forked child is another process
+
+
+def temporary_path(directory: str, name: str) -> str:
+    """Where `name` is written before it is renamed; no tool takes it for a checkpoint."""
+    me = this_process()
+    return os.path.join(directory, f".tmp-{me.pid}-{me.token}-{me.host}-{name}")
+
+
+def parse_temporary(name: str) -> tuple[Maker, str] | None:
+    """The maker of a temporary file, and the name it was going to have."""
+    match = _TEMPORARY.match(name)
+    if match is None:
+        return None
+    return Maker(int(match["pid"]), match["token"], match["host"]), match["name"]
+
+
+def sync_file(path: str) -> None:
+    """Wait until the contents are on the disk: a rename may otherwise get there before them."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_directory(directory: str) -> None:
+    with contextlib.suppress(OSError):  # some file systems cannot, and need not
+        sync_file(directory)
+
+
+def write_text(path: str, text: str) -> None:
+    """A plain write that is on the disk when it returns; for temporary names."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def replace_text(path: str, text: str) -> None:
+    """Replace a small file as a whole: a reader sees the old text or the new one."""
+    directory, name = os.path.split(path)
+    temporary = temporary_path(directory, f"{secrets.token_hex(4)}-{name}")
+    try:
+        write_text(temporary, text)
+        os.replace(temporary, path)
+    except BaseException:
+        remove_quietly(temporary)
+        raise
+    sync_directory(directory)
+
+
+def remove_quietly(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.remove(path)

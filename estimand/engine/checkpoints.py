@@ -1,0 +1,54 @@
+"""Checkpoints: atomic, name-based, written in the background, read with a fall-back.
+
+One page in front of the modules that do it: `checkpoint_files` (names, and which there are),
+`checkpoint_writer` and `checkpoint_publish` (saving), `checkpoint_reader` (restoring), `policy`
+(what to keep).
+
+>>> import tempfile
+>>> import tensorflow as tf
+>>> directory = tempfile.mkdtemp()
+>>> with CheckpointWriter(directory) as writer:
+...     path = writer.save(10, [Entry("w", tf.constant([1.0, 2.0]))], meta={"batches": 10})
+>>> latest_checkpoint(directory) == path, checkpoint_step(path), read_meta(path)
+(True, 10, {'batches': 10})
+>>> path, [w] = restore_newest_intact(directory, [Wanted("w", tf.float32, (2,))])
+>>> w.numpy().tolist()
+[1.0, 2.0]
+"""
+
+from __future__ import annotations
+
+from estimand.engine.checkpoint_files import (
+    checkpoint_candidates,
+    checkpoint_step,
+    companion_prefix,
+    latest_checkpoint,
+    mark_meta,
+    read_meta,
+)
+from estimand.engine.checkpoint_publish import Entry, delete_checkpoint
+from estimand.engine.checkpoint_reader import (
+    CheckpointDamaged,
+    CheckpointMismatch,
+    Wanted,
+    read_tensors,
+    restore_newest_intact,
+)
+from estimand.engine.checkpoint_writer import CheckpointWriter
+
+__all__ = [
+    "CheckpointDamaged",
+    "CheckpointMismatch",
+    "CheckpointWriter",
+    "Entry",
+    "Wanted",
+    "checkpoint_candidates",
+    "checkpoint_step",
+    "companion_prefix",
+    "delete_checkpoint",
+    "latest_checkpoint",
+    "mark_meta",
+    "read_meta",
+    "read_tensors",
+    "restore_newest_intact",
+]

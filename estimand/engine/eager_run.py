@@ -1,0 +1,210 @@
+"""Running a model function eagerly, step by step, so that it can be debugged.
+
+Prints, breakpoints and exceptions happen at the user's own line, on real values. v1 code needs
+help for that: its optimizers take the gradient of a tensor, which only a tape that watched the
+whole function can give, and its metrics refuse to be called. Both are lent an eager form while
+the function runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core import tf_private
+from estimand.core.errors import ModelFnError
+from estimand.core.spec import EstimatorSpec
+from estimand.engine.variables import EngineVariable, TracedVariables, VariableStore
+
+_v1 = tf.compat.v1
+_active = threading.local()
+
+
+@dataclass
+class EagerTrace:
+    """What saving and restoring need to know of a model that is run eagerly."""
+
+    mode: str
+    spec: EstimatorSpec
+    variables: TracedVariables
+    global_step: tf.Variable
+
+    def collection(self, name: str) -> list[Any]:
+        return list(dict.fromkeys(self.variables.graph.get_collection(name)))
+
+
+@dataclass
+class _Step:
+    """The model function call that is under way."""
+
+    tape: tf.GradientTape
+    variables: TracedVariables
+    runner: EagerRunner
+    metric_calls: int = 0
+
+
+@dataclass
+class EagerRunner:
+    """Calls a model function once per batch; variables and metrics live on between calls."""
+
+    call_model_fn: Callable[[Any, Any, str], EstimatorSpec]
+    create_global_step: Callable[[tf.Graph], tf.Variable]
+    store: VariableStore
+    mode: str
+    _local: dict[str, EngineVariable] = field(default_factory=dict)
+    _metrics: list[Any] = field(default_factory=list)
+
+    def run(self, features: Any, labels: Any) -> EagerTrace:
+        """One step: whatever the model function does has been done when this returns."""
+        with (
+            tf_private.fresh_eager_scope() as graph,
+            tf_private.fresh_keras_names(),
+            tf_private.v1_summaries_stay_v1(),
+            self.store.tracing(graph, keep_local=self._local) as variables,
+            tf.GradientTape(persistent=True) as tape,
+            _v1_code_runs_eagerly(),
+        ):
+            global_step = self.create_global_step(graph)
+            _active.step = _Step(tape, variables, self)
+            try:
+                spec = self.call_model_fn(features, labels, self.mode)
+            finally:
+                del _active.step
+        return EagerTrace(self.mode, spec, variables, global_step)
+
+    def start_anew(self) -> None:
+        """Forget metrics and local variables, as at the start of an evaluation."""
+        self._local.clear()
+        self._metrics.clear()
+
+
+def minimize(optimizer: Any, loss: tf.Tensor, variables: Sequence[Any] | None) -> tf.Tensor:
+    """`est.minimize` in eager mode: apply the gradients now, advance the global step."""
+    step = getattr(_active, "step", None)
+    if step is None:
+        raise ModelFnError(
+            "est.minimize was called eagerly, outside of a model function. Call it inside "
+            "model_fn; to debug it step by step, set RunConfig(run_eagerly=True)."
+        )
+    global_step = _v1.train.get_or_create_global_step()
+    known = step.variables.keras_variables
+    if variables is None:
+        chosen = step.variables.graph.get_collection(_v1.GraphKeys.TRAINABLE_VARIABLES)
+        seen = {id(v) for v in chosen}
+        chosen += [v for v in step.tape.watched_variables() if id(v) not in seen]
+        variables = [known.get(id(v), v) for v in chosen]
+    plain = [v if isinstance(v, tf.Variable) else v.value for v in variables]
+    if isinstance(optimizer, _v1.train.Optimizer):
+        return optimizer.minimize(loss, global_step=global_step, var_list=plain)
+    with step.tape.stop_recording():
+        gradients = step.tape.gradient(loss, plain)
+        pairs = [(g, v) for g, v in zip(gradients, variables, strict=True) if g is not None]
+        optimizer.apply([g for g, _ in pairs], [v for _, v in pairs])
+        return global_step.assign_add(1)
+
+
+@contextlib.contextmanager
+def _v1_code_runs_eagerly() -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for owner, name, replacement in _replacements():
+            original = getattr(owner, name)
+            setattr(owner, name, replacement(original))
+            stack.callback(setattr, owner, name, original)
+        yield
+
+
+def _replacements() -> list[tuple[Any, str, Callable[[Any], Any]]]:
+    metric_names = [n for n in dir(_v1.metrics) if not n.startswith("_")]
+    metrics = [n for n in metric_names if callable(getattr(_v1.metrics, n))]
+    return [
+        (_v1.train.Optimizer, "compute_gradients", _tape_gradients),
+        (tf, "gradients", _tape_tf_gradients),
+        (_v1, "gradients", _tape_tf_gradients),
+        *((_v1.metrics, name, _eager_metric) for name in metrics),
+    ]
+
+
+def _tape_gradients(original: Callable[..., Any]) -> Callable[..., Any]:
+    def compute_gradients(
+        self: Any, loss: Any, var_list: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        step = getattr(_active, "step", None)
+        if callable(loss) or step is None:
+            return original(self, loss, var_list, *args, **kwargs)
+        if var_list is None:
+            var_list = step.variables.graph.get_collection(_v1.GraphKeys.TRAINABLE_VARIABLES)
+        variables = tf.nest.flatten(var_list)
+        with step.tape.stop_recording():
+            return list(zip(step.tape.gradient(loss, variables), variables, strict=True))
+
+    return compute_gradients
+
+
+def _tape_tf_gradients(original: Callable[..., Any]) -> Callable[..., Any]:
+    def gradients(ys: Any, xs: Any, grad_ys: Any = None, *args: Any, **kwargs: Any) -> Any:
+        step = getattr(_active, "step", None)
+        if step is None or not tf.executing_eagerly():
+            return original(ys, xs, grad_ys, *args, **kwargs)
+        with step.tape.stop_recording():
+            return step.tape.gradient(ys, tf.nest.flatten(xs), output_gradients=grad_ys)
+
+    return gradients
+
+
+def _eager_metric(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A v1 metric called eagerly: its graph is built once, and its update is run at each call."""
+
+    def metric(*args: Any, **kwargs: Any) -> Any:
+        step = getattr(_active, "step", None)
+        if step is None or not tf.executing_eagerly():
+            return original(*args, **kwargs)
+        leaves = tf.nest.flatten((args, kwargs))
+        tensors = [leaf for leaf in leaves if tf.is_tensor(leaf)]
+        number = step.metric_calls
+        step.metric_calls += 1
+        known = step.runner._metrics
+        if number == len(known):
+            known.append(_build_metric(original, args, kwargs, step))
+        with step.tape.stop_recording():
+            return known[number](tensors)
+
+    return metric
+
+
+def _build_metric(
+    original: Callable[..., Any], args: Any, kwargs: Any, step: _Step
+) -> Callable[[list[tf.Tensor]], tuple[tf.Tensor, tf.Tensor]]:
+    leaves = tf.nest.flatten((args, kwargs))
+    store = VariableStore()  # metric variables are local: nothing else shares them
+    specs = [
+        tf.TensorSpec([None] * leaf.shape.rank, leaf.dtype) for leaf in leaves if tf.is_tensor(leaf)
+    ]
+    built: dict[str, Any] = {}
+
+    def build(*given: tf.Tensor) -> list[tf.Tensor]:
+        inputs = iter(given)
+        flat = [next(inputs) if tf.is_tensor(leaf) else leaf for leaf in leaves]
+        new_args, new_kwargs = tf.nest.pack_sequence_as((args, kwargs), flat)
+        with store.tracing(_v1.get_default_graph()) as variables:
+            built["pair"] = original(*new_args, **new_kwargs)
+            built["variables"] = variables
+        return []
+
+    wrapped = _v1.wrap_function(build, specs)
+    value, update = built["pair"]
+    inputs = wrapped.graph.inputs[: len(specs)]
+    run_update = wrapped.prune(inputs, [update])
+    read_value = wrapped.prune([], [value])
+    keep = (built["variables"], store)
+
+    def call(tensors: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        assert keep
+        updated = run_update(*tensors)[0]
+        return read_value()[0], updated
+
+    return call

@@ -1,0 +1,109 @@
+"""Side effects inside a traced model function.
+
+v1 code wires its side effects by hand (`control_dependencies`, `UPDATE_OPS`), Keras code relies
+on program order. Both live in one graph here, which orders nothing by itself: so what Keras
+code assigns is put into program order and collected, to be run with the training step. Without
+that, the moving averages of batch normalization would silently never move.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+import tensorflow as tf
+
+from estimand.core import tf_private
+
+_log = logging.getLogger("tensorflow")
+
+_READS = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape"})
+
+
+def order_program_effects(graph: tf.Graph, variables: Iterable[tf.Variable]) -> list[tf.Operation]:
+    """Put all uses of `variables` into program order; returns the writing ops.
+
+    Each op waits for the write before it, each write also for the reads before it. Creation
+    order is a topological order, so no cycle can arise.
+    """
+    position = {op.name: i for i, op in enumerate(graph.get_operations())}
+    inside = {id(outer): inner for outer, inner in graph.captures}  # type: ignore[attr-defined]
+    writes: dict[str, tf.Operation] = {}
+    for variable in variables:
+        handle = inside.get(id(variable.handle))
+        if handle is None:
+            continue
+        last_write: tf.Operation | None = None
+        reads: list[tf.Operation] = []
+        for op in sorted(handle.consumers(), key=lambda o: position[o.name]):
+            before = [last_write] if last_write is not None else []
+            if _writes(op, handle):
+                before += reads
+                last_write, reads = op, []
+                writes[op.name] = op
+            else:
+                reads.append(op)
+            missing = [b for b in before if b is not op and b not in op.control_inputs]
+            if missing:
+                tf_private.add_control_inputs(op, missing)
+    return sorted(writes.values(), key=lambda o: position[o.name])
+
+
+def writes_to(graph: tf.Graph, variables: Iterable[tf.Variable]) -> list[tf.Operation]:
+    """The ops of `graph` that change any of `variables`."""
+    inside = {id(outer): inner for outer, inner in graph.captures}  # type: ignore[attr-defined]
+    found: dict[str, tf.Operation] = {}
+    for variable in variables:
+        handle = inside.get(id(variable.handle))
+        for op in handle.consumers() if handle is not None else ():
+            if _writes(op, handle):
+                found[op.name] = op
+    return list(found.values())
+
+
+def changes_state(op: tf.Operation) -> bool:
+    """Whether an op writes to any resource it is given."""
+    return any(t.dtype == tf.resource and _writes(op, t) for t in op.inputs)
+
+
+def _writes(op: tf.Operation, handle: tf.Tensor) -> bool:
+    if op.type in _READS:
+        return False
+    try:
+        read_only = op.get_attr("_read_only_resource_inputs")
+    except ValueError:
+        return True
+    indices = [i for i, t in enumerate(op.inputs) if t is handle]
+    offset = 1 if op.type in ("If", "StatelessIf") else 0  # the attribute skips the predicate
+    return any(i - offset not in read_only and i not in read_only for i in indices)
+
+
+def ancestors(ops: Iterable[tf.Operation]) -> dict[str, tf.Operation]:
+    """`ops` and everything they depend on, by name."""
+    seen: dict[str, tf.Operation] = {}
+    stack = list(ops)
+    while stack:
+        op = stack.pop()
+        if op.name in seen:
+            continue
+        seen[op.name] = op
+        stack.extend(t.op for t in op.inputs)
+        stack.extend(op.control_inputs)
+    return seen
+
+
+def warn_about_unwired_updates(graph: tf.Graph, needed: dict[str, tf.Operation]) -> None:
+    """v1 layers leave their updates to the user; forgetting them is the classic mistake."""
+    update_ops = graph.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
+    unwired = [u for u in update_ops if getattr(u, "op", u).name not in needed]
+    if unwired:
+        names = ", ".join(getattr(u, "op", u).name for u in unwired[:3])
+        _log.warning(
+            "%d update op(s) in tf.GraphKeys.UPDATE_OPS (%s%s) are not run by train_op, so e.g. "
+            "moving averages of batch normalization stay at their initial values. Wrap the "
+            "optimizer: with tf.control_dependencies(tf.compat.v1.get_collection("
+            "tf.compat.v1.GraphKeys.UPDATE_OPS)): train_op = optimizer.minimize(...)",
+            len(unwired),
+            names,
+            ", ..." if len(unwired) > 3 else "",
+        )

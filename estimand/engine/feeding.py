@@ -1,0 +1,120 @@
+"""One iterator over the input, in the form the traced step takes its batches."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core.errors import CheckpointError, InputError
+from estimand.engine.checkpoints import Entry, Wanted, read_tensors
+from estimand.engine.tracing import flatten_batch
+
+_log = logging.getLogger("tensorflow")
+
+_KEY = "iterator"
+_PREFETCH = 2
+_FAIL_ON_EXTERNAL_STATE = 2  # of tf.data's policies: Python state cannot be saved
+
+Unpack = Callable[[Any], tuple[Any, Any]]
+
+
+class Feeder:
+    """Gives batches to a traced function, and knows how many were given.
+
+    `with_labels=False` drops the labels, as prediction does.
+    """
+
+    def __init__(
+        self,
+        dataset: tf.data.Dataset,
+        unpack: Unpack,
+        *,
+        with_labels: bool = True,
+        keep_alive: Any = None,
+    ) -> None:
+        self._unpack = unpack
+        self._keep_alive = keep_alive  # what the pipeline uses but does not own
+        self._with_labels = with_labels
+        self.iterator = iter(_without_hidden_buffers(dataset))
+        self.batches = 0
+        size = int(dataset.cardinality().numpy())
+        # Unknown (-2) and endless (-1) both mean: no limit to plan with.
+        self.size: int | None = size if size >= 0 else None
+        self.may_end_unexpectedly = size == tf.data.UNKNOWN_CARDINALITY
+
+    @property
+    def remaining(self) -> int | None:
+        return None if self.size is None else max(0, self.size - self.batches)
+
+    def flatten(self, element: Any) -> list[tf.Tensor]:
+        features, labels = self._unpack(element)
+        return flatten_batch(features, labels if self._with_labels else None)
+
+    def next_batch(self) -> list[tf.Tensor]:
+        """One batch, taken eagerly. Raises OutOfRangeError at the end."""
+        batch = self.flatten(self.iterator.get_next())
+        self.batches += 1
+        return batch
+
+
+def _without_hidden_buffers(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """TensorFlow appends an autotuned prefetch to every pipeline, which may hold hundreds of
+    batches; all of them would be saved with the position. A small one of our own does as well.
+    """
+    options = tf.data.Options()
+    options.experimental_optimization.inject_prefetch = False
+    return dataset.prefetch(_PREFETCH).with_options(options)
+
+
+class InputPosition:
+    """Where the input pipeline stands, saved beside a checkpoint.
+
+    A pipeline of TensorFlow ops saves itself, shuffle buffers included. One that runs Python
+    code (`from_generator`, `py_function`) cannot: then the number of batches taken is kept, and
+    a resumed run skips as many.
+    """
+
+    def __init__(self, feeder: Feeder, *, resumable: bool) -> None:
+        self._feeder = feeder
+        self._savable = resumable
+
+    def take(self) -> tuple[list[Entry], dict[str, Any]]:
+        """The position now: what to write into a file of its own, and what to note of it."""
+        record = {"batches": self._feeder.batches, "kind": "count"}
+        if self._savable:
+            try:
+                state = tf.raw_ops.SerializeIterator(
+                    resource_handle=_handle(self._feeder.iterator),
+                    external_state_policy=_FAIL_ON_EXTERNAL_STATE,
+                )
+                return [Entry(_KEY, state)], {**record, "kind": "iterator"}
+            except tf.errors.OpError as error:
+                self._savable = False
+                _log.warning(
+                    "The position of the input pipeline cannot be saved (%s). A resumed run will "
+                    "skip the batches already seen by counting them, which reads them again. "
+                    "Pipelines of TensorFlow ops only (no generator, no py_function) resume at "
+                    "once.",
+                    error.message.splitlines()[0][:200],
+                )
+        return [], record
+
+    @staticmethod
+    def restore(feeder: Feeder, prefix: str) -> None:
+        try:
+            state = read_tensors(prefix, [Wanted(_KEY, tf.variant, None)])[0]
+            tf.raw_ops.DeserializeIterator(
+                resource_handle=_handle(feeder.iterator), serialized=state
+            )
+        except (tf.errors.OpError, CheckpointError) as error:
+            raise InputError(
+                "The saved position of the input pipeline does not fit this input_fn "
+                f"({str(error).splitlines()[0][:200]})."
+            ) from error
+
+
+def _handle(iterator: Any) -> tf.Tensor:
+    return tf.nest.flatten(iterator, expand_composites=True)[0]

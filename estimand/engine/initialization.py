@@ -1,0 +1,101 @@
+"""Filling the variables of a trace: from a checkpoint, a warm start, or their initializers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core import tf_private
+from estimand.engine import checkpoints, saving, warm_start
+from estimand.engine.session import TracedSession
+from estimand.engine.tracing import Trace
+from estimand.engine.variables import VariableStore
+
+_log = logging.getLogger("tensorflow")
+_Keys = tf.compat.v1.GraphKeys
+
+
+def restore(
+    trace: Trace, store: VariableStore, session: TracedSession, path: str, *, fall_back: str | None
+) -> str:
+    """Load a checkpoint, reading only what is not in place yet; returns the one that was used.
+
+    With `fall_back`, a damaged checkpoint is passed over for the newest intact one of that
+    directory.
+    """
+    wanted = saving.saved_variables(trace)
+    stale = set(store.names_not_from(path, [v.store_name for v in wanted]))
+    missing = [v for v in wanted if v.store_name in stale]
+    if missing:
+        _log.info("Restoring parameters from %s", path)
+        try:
+            values = checkpoints.read_tensors(path, [v.wanted() for v in missing])
+        except checkpoints.CheckpointDamaged:
+            if fall_back is None:
+                raise
+            missing = wanted
+            path, values = checkpoints.restore_newest_intact(
+                fall_back, [v.wanted() for v in wanted]
+            )
+        for saved, value in zip(missing, values, strict=True):
+            saved.variable.assign(value)
+        store.mark_loaded(path, [v.store_name for v in missing])
+        saving.restore_saveables(trace, session, path)
+    return path
+
+
+def initialize(
+    trace: Trace, session: TracedSession, warm_start_settings: warm_start.WarmStartSettings | None
+) -> None:
+    """First values where there is no checkpoint: initializers, warm start, then init_fn."""
+    for variable, tensor in trace.variables.deferred:
+        variable.assign(session.run(tensor))
+    ops = [
+        op
+        for v in trace.variables.by_name.values()
+        if (op := tf_private.initializer_set_from_checkpoint(v)) is not None
+    ]
+    if ops:
+        session.run(ops)
+    if warm_start_settings is not None:
+        saved = trace.variables.saved()
+        trainable = {n for n, v in saved.items() if v.trainable}
+        warm_start.warm_start(warm_start_settings, saved, trainable)
+    scaffold = trace.spec.scaffold
+    if scaffold is not None:
+        if _given_op(scaffold.init_op) is not None:
+            session.run(scaffold.init_op, feed_dict=scaffold.init_feed_dict)
+        if scaffold.init_fn is not None:
+            _call_init_fn(scaffold.init_fn, session)
+    trace.initialized = True
+
+
+def _call_init_fn(init_fn: Callable[..., Any], session: TracedSession) -> None:
+    # A Scaffold has already bound itself as the first argument.
+    with session.trace.as_default():
+        init_fn(session)
+
+
+def start_locals(trace: Trace, session: TracedSession) -> None:
+    """Local variables (metrics) start anew in every run; tables are filled once per trace."""
+    for variable in trace.variables.local.values():
+        initial = variable._estimand_initial_value
+        if tf.is_tensor(initial) and not hasattr(initial, "numpy"):
+            variable.assign(session.run(initial))
+        else:
+            variable.assign(initial() if callable(initial) else initial)
+    tables = [op for op in trace.collection(_Keys.TABLE_INITIALIZERS) if op is not None]
+    if tables and not trace.tables_ready:
+        session.run(tables)
+    trace.tables_ready = True
+    scaffold = trace.spec.scaffold
+    if scaffold is not None and _given_op(scaffold.local_init_op) is not None:
+        session.run(scaffold.local_init_op, feed_dict=scaffold.local_init_feed_dict)
+
+
+def _given_op(op: Any) -> Any:
+    """An op that the user put into the Scaffold; None if it was never finalized or given."""
+    return op if isinstance(op, (tf.Operation, tf.Tensor)) else None

@@ -1,0 +1,215 @@
+"""The training loop: the page to read first.
+
+    begin ─ after_create_session ─┐
+                                  ▼
+      ┌─ how many steps until a hook looks, the target, or the end of input? ── n
+      │    run n-1 steps in one call               (StepProgram.loop)
+      │    hooks: before_run                        what do they want to see?
+      │    run the n-th step with their fetches     (StepProgram.step)
+      │    hooks: after_run                         log, summarise, save, stop?
+      └─ until the target step, the end of input, a hook's stop, or a signal
+                                  ▼
+                                 end                (final checkpoint)
+
+There is exactly one place where a checkpoint can be taken: between two blocks. What has been
+finished at that moment is therefore never in doubt.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core import tf_private
+from estimand.core.errors import ModelFnError
+from estimand.engine import fetching
+from estimand.engine.feeding import Feeder
+from estimand.engine.hook_runner import HookRunner, Look
+from estimand.engine.interrupts import Interrupts
+from estimand.engine.program import StepProgram
+from estimand.engine.tracing import Trace
+
+_log = logging.getLogger("tensorflow")
+
+# A block is kept about this short, so that signals, time-based hooks and the live line are
+# served in time; at this length the cost of a call no longer shows.
+_BLOCK_SECONDS = 0.5
+_MAX_BLOCK_STEPS = 1000
+# After so many steps without any movement of the global step, no step target can be reached.
+_PATIENCE_STEPS = 1000
+
+
+class TrainingLoop:
+    """Runs one call of `Estimator.train`."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        program: StepProgram,
+        feeder: Feeder,
+        hooks: HookRunner,
+        *,
+        target_step: int | None,
+        model_dir: str | None,
+        save_checkpoint: Callable[..., str],
+        interrupts: Interrupts,
+        on_block: Callable[[int, Any], None],
+        choose_block_mode: Callable[[list[tf.Tensor]], None] | None = None,
+        max_steps_per_call: int | None = None,
+    ) -> None:
+        self.trace = trace
+        self.model_dir = model_dir
+        self.last_loss: Any = None
+        self._program = program
+        self._feeder = feeder
+        self._hooks = hooks
+        self._target = target_step
+        self._save = save_checkpoint
+        self._interrupts = interrupts
+        self._on_block = on_block
+        self._choose_block_mode = choose_block_mode
+        self._max_block = min(max_steps_per_call or _MAX_BLOCK_STEPS, _MAX_BLOCK_STEPS)
+        self._step = 0
+        self._step_seconds = 0.0
+        self._increment = 1  # how far one training step moves the global step
+        self._motionless = 0
+        self._stop_reason: str | None = None
+        self._no_fetches = fetching.plan(trace, [])
+
+    # What hooks may use
+
+    def global_step(self) -> int:
+        with tf_private.eager_mode():  # hooks also ask while the graph is the default one
+            return int(self.trace.global_step.numpy())
+
+    def save_checkpoint(self, step: int, **options: Any) -> str:
+        with tf_private.eager_mode():
+            return self._save(step, **options)
+
+    def request_stop(self, reason: str) -> None:
+        self._stop_reason = reason
+
+    # The loop
+
+    def run(self) -> None:
+        """Train until the target, the end of input, a hook's wish or a signal."""
+        for hook in self._hooks.hooks:
+            if hasattr(hook, "bind"):
+                hook.bind(self)
+        self._hooks.begin()
+        self._step = self.global_step()
+        self._hooks.after_create_session(self._step)
+        while not self._finished():
+            steps = self._block_length()
+            if steps == 0 or not self._run_block(steps):
+                break
+        self._hooks.end()
+
+    def _finished(self) -> bool:
+        return (
+            self._stop_reason is not None
+            or self._hooks.stop_requested
+            or self._interrupts.received is not None
+            or (self._last_step() is not None and self._step >= self._last_step())
+        )
+
+    def _last_step(self) -> int | None:
+        targets = [self._target, *(getattr(h, "stop_step", None) for h in self._hooks.hooks)]
+        return min((t for t in targets if t is not None), default=None)
+
+    def _block_length(self) -> int:
+        """Steps until something has to happen; 0 when the input is known to be used up."""
+        limits = [self._max_block]
+        look = self._hooks.steps_to_next_look(self._step)
+        if look is not None:
+            limits.append(math.ceil(look / self._increment))
+        last_step = self._last_step()
+        if last_step is not None:
+            limits.append(max(1, (last_step - self._step) // self._increment))
+        if self._feeder.remaining is not None:
+            limits.append(self._feeder.remaining)
+        if self._step_seconds > 0:
+            limits.append(max(1, int(_BLOCK_SECONDS / self._step_seconds)))
+        else:
+            limits.append(1)  # the first step by itself: it shows how long one takes
+        return min(limits)
+
+    def _run_block(self, steps: int) -> bool:
+        """Run `steps` steps, letting the hooks look at the last; False when the input ended."""
+        look = self._hooks.before_run(self._step, steps * self._increment)
+        single = look is not None or self._choose_block_mode is not None
+        start = time.perf_counter()
+        fetched: dict[int, Any] = {}
+        try:
+            if steps > 1 or not single:
+                loss = self._program.loop(self._feeder, steps - 1 if single else steps)
+            if single:
+                loss, fetched = self._single_step(look)
+            self.last_loss = loss
+        except tf.errors.OutOfRangeError:
+            self._input_ended(steps)
+            return False
+        first = self._step_seconds == 0
+        seconds = (time.perf_counter() - start) / steps
+        # The first step includes compiling, which says nothing about the next ones.
+        self._step_seconds = min(seconds, 0.01) if first else seconds
+        self._advance(steps)
+        self._check_loss()  # before a hook can save the variables of a diverged model
+        if look is not None:
+            self._hooks.after_run(look, fetched, self._step)
+        self._on_block(self._step, self.last_loss)
+        return True
+
+    def _single_step(self, look: Look | None) -> tuple[tf.Tensor, dict[int, Any]]:
+        plan = self._no_fetches if look is None or look.plan is None else look.plan
+        choose, self._choose_block_mode = self._choose_block_mode, None
+        feeds = (look.feeds, look.feed_values) if look is not None else ([], [])
+        loss, fetched, batch = self._program.step(
+            self._feeder, plan, *feeds, keep_batch=choose is not None
+        )
+        if choose is not None:
+            choose(batch)
+        return loss, fetched if look is not None and look.plan is not None else {}
+
+    def _advance(self, steps: int) -> None:
+        before, self._step = self._step, self.global_step()
+        moved = self._step - before
+        if moved > 0:
+            self._motionless = 0
+            self._increment = max(self._increment, math.ceil(moved / steps))
+            return
+        self._motionless += steps
+        if self._motionless == steps:
+            _log.warning(
+                "The training step did not advance the global step (still %d). Pass "
+                "global_step=tf.compat.v1.train.get_global_step() to optimizer.minimize, or use "
+                "est.minimize(optimizer, loss), which does so.",
+                self._step,
+            )
+        if self._motionless >= _PATIENCE_STEPS and self._last_step() is not None:
+            raise ModelFnError(
+                f"{self._motionless} training steps did not advance the global step (still "
+                f"{self._step}), so step {self._last_step()} would never be reached. Pass "
+                "global_step=tf.compat.v1.train.get_global_step() to optimizer.minimize, or use "
+                "est.minimize(optimizer, loss), which does so."
+            )
+
+    def _input_ended(self, steps: int) -> None:
+        """The input ran out inside a block: take stock of what was done before that."""
+        before, self._step = self._step, self.global_step()
+        if self._step > before or self.last_loss is None:
+            last = self._program.last_result()
+            self.last_loss = last if last is not None and self._step > before else self.last_loss
+            self._check_loss()
+        del steps
+
+    def _check_loss(self) -> None:
+        for hook in self._hooks.hooks:
+            check = getattr(hook, "check", None)
+            if check is not None and self.last_loss is not None:
+                check(float(self.last_loss), self._step)

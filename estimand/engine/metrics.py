@@ -1,0 +1,88 @@
+"""(value, update_op) pairs and Keras metrics behind one face."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core.errors import SpecError
+from estimand.core.metric_objects import is_metric
+from estimand.core.spec import EstimatorSpec
+from estimand.engine import effects
+from estimand.engine.variables import TracedVariables
+
+LOSS = "loss"
+GLOBAL_STEP = "global_step"
+
+
+@dataclass
+class MetricSet:
+    """The metrics of an evaluation graph, and the mean of its loss over batches."""
+
+    graph: tf.Graph
+    pairs: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    keras: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, spec: EstimatorSpec, variables: TracedVariables) -> MetricSet:
+        """Called while the evaluation graph is being built."""
+        result = cls(variables.graph)
+        check_names(spec)
+        for name, metric in (spec.eval_metric_ops or {}).items():
+            if is_metric(metric):
+                result.keras[name] = metric
+                _treat_as_local(metric, variables)
+            else:
+                result.pairs[name] = metric
+        result.pairs[LOSS] = tf.compat.v1.metrics.mean(spec.loss, name="estimand_mean_loss")
+        return result
+
+    def updates(self) -> list[Any]:
+        """Everything that has to run once per batch."""
+        ops = [update for _, update in self.pairs.values()]
+        for metric in self.keras.values():
+            ops += effects.writes_to(self.graph, _variables_of(metric))
+        return list({getattr(op, "name", id(op)): op for op in ops}.values())
+
+    def reset_keras(self) -> None:
+        for metric in self.keras.values():
+            metric.reset_state()
+
+    def values(self, run: Callable[[Any], Any]) -> dict[str, Any]:
+        """The present value of every metric; runs no update and takes no batch."""
+        results = dict(run({name: value for name, (value, _) in self.pairs.items()}))
+        for name, metric in self.keras.items():
+            value = metric.result()
+            if isinstance(value, dict):
+                results.update({f"{name}/{k}": _numpy(v) for k, v in value.items()})
+            else:
+                results[name] = _numpy(value)
+        return results
+
+
+def check_names(spec: EstimatorSpec) -> None:
+    for name in (LOSS, GLOBAL_STEP):
+        if name in (spec.eval_metric_ops or {}):
+            raise SpecError(
+                f'Metric with name "{name}" is not allowed, because Estimator already defines a '
+                "default metric with the same name. Give it another key in eval_metric_ops."
+            )
+
+
+def _numpy(value: Any) -> Any:
+    return value.numpy() if hasattr(value, "numpy") else value
+
+
+def _variables_of(metric: Any) -> list[tf.Variable]:
+    return [getattr(v, "value", v) for v in metric.variables]
+
+
+def _treat_as_local(metric: Any, variables: TracedVariables) -> None:
+    """A metric made outside of the model function counts from zero in every run, too."""
+    mine = {id(v) for v in _variables_of(metric)}
+    for name, variable in variables.by_name.items():
+        if id(variable) in mine:
+            variables.metric_owned.add(name)

@@ -1,0 +1,96 @@
+"""One way to make a train_op, for v1 and Keras optimizers alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core.errors import ModelFnError
+from estimand.engine import eager_run, effects
+from estimand.engine.variables import TracedVariables, traced_variables
+
+
+def minimize(
+    optimizer: Any, loss: tf.Tensor, variables: Sequence[Any] | None = None
+) -> tf.Operation | tf.Tensor:
+    """A train_op that applies the gradients of `loss` and advances the global step.
+
+    `variables` are TensorFlow or Keras variables; by default all trainable ones of the model.
+
+    >>> import estimand as est, tensorflow as tf
+    >>> def model_fn(features, labels, mode):
+    ...     import keras
+    ...     logits = keras.layers.Dense(1)(features["x"])
+    ...     loss = tf.reduce_mean(tf.square(logits - labels))
+    ...     train_op = est.minimize(keras.optimizers.Adam(0.01), loss)
+    ...     return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
+    """
+    if isinstance(optimizer, str):
+        import keras
+
+        optimizer = keras.optimizers.get(optimizer)
+    if tf.executing_eagerly():
+        return eager_run.minimize(optimizer, loss, variables)
+    step = tf.compat.v1.train.get_or_create_global_step()
+    traced = traced_variables(tf.compat.v1.get_default_graph())
+    chosen = _all_trainable(traced) if variables is None else [_plain(v) for v in variables]
+    if isinstance(optimizer, tf.compat.v1.train.Optimizer):
+        return optimizer.minimize(loss, global_step=step, var_list=chosen)
+    if not callable(getattr(optimizer, "apply", None)):
+        raise ModelFnError(
+            f"est.minimize got {optimizer!r} as optimizer. Pass a Keras optimizer such as "
+            "keras.optimizers.Adam(1e-3), or a tf.compat.v1.train one."
+        )
+    keras_variables = {**traced.keras_variables, **{id(_plain(v)): v for v in variables or ()}}
+    return _keras_train_op(optimizer, loss, chosen, keras_variables, traced, step)
+
+
+def _keras_train_op(
+    optimizer: Any,
+    loss: tf.Tensor,
+    chosen: list[tf.Variable],
+    keras_variables: dict[int, Any],
+    traced: TracedVariables,
+    step: tf.Variable,
+) -> tf.Operation:
+    gradients = tf.gradients(loss, chosen)
+    pairs = [(g, v) for g, v in zip(gradients, chosen, strict=True) if g is not None]
+    if not pairs:
+        raise ModelFnError(
+            "est.minimize: the loss depends on none of the trainable variables "
+            f"({', '.join(v.name for v in chosen[:5]) or 'there are none'})."
+        )
+    # Keras reads and writes in program order, also where it updates a v1 variable.
+    names = {id(v): n for n, v in traced.by_name.items()}
+    traced.tf2_style.update({names[id(v)]: v for _, v in pairs if id(v) in names})
+    targets = [keras_variables.get(id(v), v) for _, v in pairs]
+    graph = tf.compat.v1.get_default_graph()
+    if not optimizer.built:
+        optimizer.build(targets)
+    first_new = len(graph.get_operations())
+    optimizer.apply([g for g, _ in pairs], targets)
+    updates = [op for op in graph.get_operations()[first_new:] if effects.changes_state(op)]
+    _summarise_learning_rate(optimizer)
+    with tf.control_dependencies(updates):
+        return step.assign_add(1, read_value=False, name="estimand_global_step_increment")
+
+
+def _summarise_learning_rate(optimizer: Any) -> None:
+    rate = getattr(optimizer, "learning_rate", None)
+    if rate is not None and not callable(rate):
+        tf.compat.v1.summary.scalar("learning_rate", tf.convert_to_tensor(rate))
+
+
+def _plain(variable: Any) -> tf.Variable:
+    """The TensorFlow variable inside a Keras one."""
+    return variable if isinstance(variable, tf.Variable) else variable.value
+
+
+def _all_trainable(traced: TracedVariables) -> list[tf.Variable]:
+    """What v1 code calls trainable, and what was built outside of the model function."""
+    found = tf.compat.v1.trainable_variables()
+    known = {id(v) for v in found}
+    used = traced.graph.variables  # type: ignore[attr-defined]
+    return found + [v for v in used if v.trainable and id(v) not in known]

@@ -1,0 +1,67 @@
+"""The live model of one estimator in this process: its variables, and one trace per mode.
+
+A trace is made once for each kind of batch and kept: evaluating or predicting again on an
+unchanged checkpoint neither rebuilds nor restores anything.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.engine.tracing import CallModelFn, Trace, trace_model
+from estimand.engine.variables import VariableStore
+
+# Each differing batch structure or static shape makes a trace of its own; more than a few
+# mean that shapes vary without bound, and old ones are dropped.
+_MOST_TRACES_PER_MODE = 4
+
+
+class LiveModel:
+    """Variables and traces, shared by training, evaluation and prediction."""
+
+    def __init__(
+        self, call_model_fn: CallModelFn, create_global_step: Callable[[tf.Graph], tf.Variable]
+    ) -> None:
+        self._call_model_fn = call_model_fn
+        self._create_global_step = create_global_step
+        self.store = VariableStore()
+        self._traces: dict[str, collections.OrderedDict[str, Trace]] = {}
+        self._programs: dict[tuple[int, str], Any] = {}
+
+    def trace(self, mode: str, element_spec: tuple[Any, Any], seed: int | None) -> Trace:
+        """The trace for batches of this kind, made now if there is none yet."""
+        traces = self._traces.setdefault(mode, collections.OrderedDict())
+        key = repr(element_spec)
+        if key not in traces:
+            if seed is not None:
+                tf.random.set_seed(seed)
+            traces[key] = trace_model(
+                self._call_model_fn,
+                mode,
+                element_spec,
+                self.store,
+                seed=seed,
+                create_global_step=self._create_global_step,
+            )
+            if len(traces) > _MOST_TRACES_PER_MODE:
+                _, dropped = traces.popitem(last=False)
+                self._programs = {k: p for k, p in self._programs.items() if k[0] != id(dropped)}
+        traces.move_to_end(key)
+        return traces[key]
+
+    def program(self, trace: Trace, kind: str, make: Callable[[], Any]) -> Any:
+        """Compiled functions of a trace, made once."""
+        key = (id(trace), kind)
+        if key not in self._programs:
+            self._programs[key] = make()
+        return self._programs[key]
+
+    def forget(self) -> None:
+        """Start over: the next trace makes new variables with new initial values."""
+        self.store = VariableStore()
+        self._traces.clear()
+        self._programs.clear()

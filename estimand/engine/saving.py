@@ -1,0 +1,150 @@
+"""What of a traced model goes into a checkpoint, and back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core import tf_private
+from estimand.engine import fetching
+from estimand.engine.checkpoints import CheckpointWriter, Entry, Wanted
+from estimand.engine.feeding import InputPosition
+from estimand.engine.session import TracedSession
+from estimand.engine.tracing import Trace
+
+
+@dataclass(frozen=True)
+class SavedVariable:
+    """One variable as a checkpoint holds it."""
+
+    store_name: str
+    name: str
+    slice_spec: str
+    variable: tf.Variable
+
+    def entry(self) -> Entry:
+        return Entry(self.name, self.variable.read_value(), self.slice_spec)
+
+    def wanted(self) -> Wanted:
+        shape = self.variable.shape
+        fixed = tuple(shape.as_list()) if shape.rank is not None else None
+        return Wanted(self.name, self.variable.dtype, fixed, self.slice_spec)
+
+
+def saved_variables(trace: Trace) -> list[SavedVariable]:
+    """The variables of a trace that a checkpoint holds, as its Scaffold's saver wants them."""
+    scaffold = trace.spec.scaffold
+    chosen = None if scaffold is None else tf_private.saver_variables(scaffold.saver)
+    by_id = {id(v): n for n, v in trace.variables.by_name.items()}
+    pairs: Mapping[str, tf.Variable] = trace.variables.saved() if chosen is None else chosen
+    result = []
+    for name, variable in pairs.items():
+        for part in _parts(variable):
+            full_name, spec = tf_private.save_slice(part) or (name, "")
+            result.append(SavedVariable(by_id.get(id(part), name), full_name, spec, part))
+    return result
+
+
+def _parts(variable: Any) -> list[tf.Variable]:
+    """A partitioned variable's parts; a plain one is its own only part."""
+    if isinstance(variable, (list, tuple)):
+        return list(variable)
+    return list(variable) if hasattr(variable, "_get_variable_list") else [variable]
+
+
+def saveable_objects(trace: Trace) -> list[Any]:
+    """Tables, iterators and the like that model code registered to be saved."""
+    return trace.collection(tf.compat.v1.GraphKeys.SAVEABLE_OBJECTS)
+
+
+class ModelSaver:
+    """Takes checkpoints of one training run."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        session: TracedSession,
+        make_writer: Callable[[str, str], CheckpointWriter],
+        model_dir: str,
+        position: InputPosition | None,
+        unchanged_step: int | None = None,
+    ) -> None:
+        self._trace = trace
+        self._session = session
+        self._make_writer = make_writer
+        self._model_dir = model_dir
+        self._position = position
+        # The step of the checkpoint that was restored: saving it again would write the same.
+        self._unchanged_step = unchanged_step
+        self._writers: dict[tuple[str, str], CheckpointWriter] = {}
+        self._variables = saved_variables(trace)
+        self.last_path: str | None = None
+        self.last_step: int | None = None
+
+    @property
+    def variable_names(self) -> list[str]:
+        return [v.store_name for v in self._variables]
+
+    def save(
+        self,
+        step: int,
+        *,
+        directory: str | None = None,
+        basename: str = "model.ckpt",
+        synchronous: bool = False,
+    ) -> str:
+        """Snapshot the variables now; they are written in the background unless told otherwise.
+
+        Reading a variable shares its memory until the next update of it, so the snapshot
+        itself copies nothing.
+        """
+        directory = os.path.abspath(directory or self._model_dir)
+        writer = self._writer(directory, basename)
+        ours = directory == os.path.abspath(self._model_dir) and basename == "model.ckpt"
+        if ours:
+            self.last_path, self.last_step = writer.prefix(step), step
+        entries = [v.entry() for v in self._variables]
+        for saveable in saveable_objects(self._trace):
+            values = self._session.run([spec.tensor for spec in saveable.specs])
+            entries += [
+                Entry(spec.name, tf.convert_to_tensor(value), spec.slice_spec)
+                for spec, value in zip(saveable.specs, values, strict=True)
+            ]
+        if ours and step == self._unchanged_step:
+            return writer.save(step, entries, if_exists="keep", synchronous=synchronous)
+        self._unchanged_step = None
+        companion: list[Entry] = []
+        meta: dict[str, Any] = {"complete": False}
+        if self._position is not None:
+            companion, meta["input"] = self._position.take()
+        return writer.save(step, entries, companion=companion, meta=meta, synchronous=synchronous)
+
+    def wait(self) -> None:
+        for writer in self._writers.values():
+            writer.wait()
+
+    def close(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
+
+    def _writer(self, directory: str, basename: str) -> CheckpointWriter:
+        key = (directory, basename)
+        if key not in self._writers:
+            self._writers[key] = self._make_writer(directory, basename)
+        return self._writers[key]
+
+
+def restore_saveables(trace: Trace, session: TracedSession, path: str) -> None:
+    """Give registered saveable objects what a checkpoint holds of them, where it does."""
+    reader = tf.train.load_checkpoint(path)
+    for saveable in saveable_objects(trace):
+        if not all(reader.has_tensor(spec.name) for spec in saveable.specs):
+            continue
+        with trace.as_default():
+            values = [tf.constant(reader.get_tensor(spec.name)) for spec in saveable.specs]
+            op = saveable.restore(values, None)
+        session.run(fetching.plan(trace, op).graph_fetches)

@@ -1,0 +1,252 @@
+"""From a model function to one traced graph per mode.
+
+The model function is called once, in graph-building mode, against the element spec of its
+input. What it returns is symbolic; `Trace.prune` cuts out of the graph exactly what is wanted
+(the training step, a metric's value, whatever a hook fetches) as a callable function, the way a
+v1 `Session.run` would.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core import tf_private
+from estimand.core.errors import ModelFnError
+from estimand.core.modes import ModeKeys
+from estimand.core.spec import EstimatorSpec
+from estimand.engine import effects, randomness
+from estimand.engine.metrics import MetricSet
+from estimand.engine.variables import TracedVariables, VariableStore
+
+_log = logging.getLogger("tensorflow")
+_Keys = tf.compat.v1.GraphKeys
+
+CallModelFn = Callable[[Any, Any, str], EstimatorSpec]
+
+
+@dataclass(frozen=True)
+class TensorSummary:
+    """One `tf.summary.*` (v2) call of the model function."""
+
+    tag: str
+    tensor: tf.Tensor
+    metadata: Any
+
+
+@dataclass
+class Trace:
+    """A model function built for one mode and one kind of batch."""
+
+    mode: str
+    graph: tf.Graph
+    wrapped: Any
+    spec: EstimatorSpec
+    inputs: list[tf.Tensor]
+    variables: TracedVariables
+    global_step: tf.Variable
+    step_effects: list[tf.Operation] = field(default_factory=list)
+    tensor_summaries: list[TensorSummary] = field(default_factory=list)
+    summary_op: tf.Tensor | None = None
+    tables_ready: bool = False
+    initialized: bool = False
+    kept: list[Any] = field(default_factory=list)
+    metrics: MetricSet | None = None
+    _pruned: dict[tuple[str, ...], Any] = field(default_factory=dict)
+
+    def prune(
+        self, fetches: Sequence[tf.Tensor | tf.Operation], feeds: Sequence[tf.Tensor] = ()
+    ) -> Callable[..., list[tf.Tensor]]:
+        """A function from `feeds` to the tensors among `fetches`, running the ops among them."""
+        key = (*(f.name for f in feeds), "->", *(f.name for f in fetches))
+        if key not in self._pruned:
+            self._pruned[key] = self.wrapped.prune(list(feeds), list(fetches))
+        function = self._pruned[key]
+        tensors = [i for i, f in enumerate(fetches) if not isinstance(f, tf.Operation)]
+
+        def call(*values: tf.Tensor) -> list[tf.Tensor]:
+            results = function(*values)
+            return [results[i] for i in tensors]
+
+        return call
+
+    def needs_input(self, fetches: Sequence[tf.Tensor | tf.Operation]) -> bool:
+        """Whether computing `fetches` needs a batch."""
+        needed = effects.ancestors(getattr(f, "op", f) for f in fetches)
+        return any(t.op.name in needed for t in self.inputs)
+
+    def as_default(self) -> contextlib.AbstractContextManager[Any]:
+        """Make this graph the default one, for hooks that look things up or add ops."""
+        return self.graph.as_default()
+
+    def collection(self, name: str) -> list[Any]:
+        return list(dict.fromkeys(self.graph.get_collection(name)))
+
+
+def trace_model(
+    call_model_fn: CallModelFn,
+    mode: str,
+    element_spec: tuple[Any, Any],
+    store: VariableStore,
+    *,
+    seed: int | None,
+    create_global_step: Callable[[tf.Graph], tf.Variable],
+) -> Trace:
+    """Call the model function once and capture everything it builds."""
+    flat_specs = flatten_batch(*element_spec)
+    signature = [
+        tf.TensorSpec(s.shape, s.dtype, name=f"estimand_input_{i}")
+        for i, s in enumerate(flat_specs)
+    ]
+    built: dict[str, Any] = {}
+
+    def build(*flat_inputs: tf.Tensor) -> list[tf.Tensor]:
+        graph = tf.compat.v1.get_default_graph()
+        if seed is not None:
+            tf.compat.v1.set_random_seed(seed)
+        with (
+            store.tracing(graph) as variables,
+            _collect_v2_summaries() as summaries,
+            tf_private.kept_resources() as kept,
+        ):
+            global_step = create_global_step(graph)
+            features, labels = pack_batch(element_spec, flat_inputs)
+            spec = _checked_spec(call_model_fn(features, labels, mode), mode)
+            store.adopt_foreign(variables)
+            built.update(spec=spec, variables=variables, global_step=global_step)
+            built.update(tensor_summaries=summaries, kept=kept)
+            if mode == ModeKeys.TRAIN:
+                built["summary_op"] = _summary_op(graph, spec)
+            elif mode == ModeKeys.EVAL:
+                built["metrics"] = MetricSet.of(spec, variables)
+        return []
+
+    with _tracing_scopes(seed):
+        wrapped = tf.compat.v1.wrap_function(build, signature)
+    graph = wrapped.graph
+    trace = Trace(
+        mode=mode,
+        graph=graph,
+        wrapped=wrapped,
+        inputs=list(graph.inputs[: len(signature)]),
+        **built,
+    )
+    _finish(trace, seed)
+    return trace
+
+
+def flatten_batch(features: Any, labels: Any) -> list[Any]:
+    """The dense components of a batch (or of its spec), in the order a trace takes them."""
+    flat = tf.nest.flatten(features, expand_composites=True)
+    if labels is not None:
+        flat += tf.nest.flatten(labels, expand_composites=True)
+    return flat
+
+
+def pack_batch(element_spec: tuple[Any, Any], flat: Sequence[tf.Tensor]) -> tuple[Any, Any]:
+    """The way back from `flatten_batch`."""
+    features_spec, labels_spec = element_spec
+    count = len(tf.nest.flatten(features_spec, expand_composites=True))
+    features = tf.nest.pack_sequence_as(features_spec, list(flat[:count]), expand_composites=True)
+    if labels_spec is None:
+        return features, None
+    labels = tf.nest.pack_sequence_as(labels_spec, list(flat[count:]), expand_composites=True)
+    return features, labels
+
+
+@contextlib.contextmanager
+def _tracing_scopes(seed: int | None) -> Iterator[None]:
+    # Keras draws the seeds of unseeded initializers from Python's generator: make them follow
+    # tf_random_seed, and leave the user's own stream where it was.
+    state = random.getstate()
+    if seed is not None:
+        random.seed(seed)
+    try:
+        with (
+            tf_private.fresh_keras_names(),
+            tf_private.v1_summaries_stay_v1(),
+            tf_private.single_threaded_tracing(),
+        ):
+            yield
+    finally:
+        random.setstate(state)
+
+
+def _checked_spec(spec: Any, mode: str) -> EstimatorSpec:
+    if hasattr(spec, "as_estimator_spec"):
+        spec = spec.as_estimator_spec()
+    if not isinstance(spec, EstimatorSpec):
+        raise ModelFnError(
+            "model_fn should return an EstimatorSpec. "
+            f"In mode {mode!r} it returned {type(spec).__name__}: {spec!r}. "
+            "Return est.EstimatorSpec(mode, loss=..., train_op=...) or the like."
+        )
+    if spec.mode != mode:
+        raise ModelFnError(
+            f"model_fn was called with mode {mode!r} but returned an EstimatorSpec of mode "
+            f"{spec.mode!r}. Pass the `mode` argument on: est.EstimatorSpec(mode=mode, ...)."
+        )
+    return spec
+
+
+def _finish(trace: Trace, seed: int | None) -> None:
+    """What must hold of the graph before anything is cut out of it."""
+    graph, variables = trace.graph, trace.variables
+    writes = effects.order_program_effects(graph, variables.tf2_style.values())
+    if trace.mode == ModeKeys.TRAIN:
+        trace.step_effects = writes
+        train_op = trace.spec.train_op
+        needed = effects.ancestors([getattr(train_op, "op", train_op), *writes])
+        effects.warn_about_unwired_updates(graph, needed)
+        randomness.key_random_ops_by_step(graph, trace.global_step, seed or 0)
+
+
+def _summary_op(graph: tf.Graph, spec: EstimatorSpec) -> tf.Tensor | None:
+    summaries = graph.get_collection(_Keys.SUMMARIES)
+    if not any(getattr(s, "op", s).name == "loss" for s in summaries):
+        tf.compat.v1.summary.scalar("loss", spec.loss)
+    graph.add_to_collection(_Keys.LOSSES, spec.loss)
+    custom = spec.scaffold.summary_op if spec.scaffold is not None else None
+    if isinstance(custom, tf.Tensor):
+        return custom
+    return tf.compat.v1.summary.merge_all()
+
+
+_summary_lock = threading.RLock()
+
+
+@contextlib.contextmanager
+def _collect_v2_summaries() -> Iterator[list[TensorSummary]]:
+    """Catch `tf.summary.scalar(...)` and its kin where the user set no writer of their own.
+
+    They all end in `tf.summary.write` (TensorBoard's functions find it under `tf.compat.v2`).
+    The tensors are kept and fetched with the step when summaries are due, so they land in the
+    same event file at the same cadence as v1 ones.
+    """
+    collected: list[TensorSummary] = []
+    original = tf.summary.write
+
+    def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: Any = None):
+        recording = tf.get_static_value(tf.summary.should_record_summaries())
+        if recording is None or recording:  # the user made a writer the default one
+            return original(tag, tensor, step=step, metadata=metadata, name=name)
+        value = tensor() if callable(tensor) else tf.convert_to_tensor(tensor)
+        collected.append(TensorSummary(tag, value, metadata))
+        return tf.constant(True)
+
+    modules = (tf.summary, tf.compat.v2.summary)
+    with _summary_lock:
+        for module in modules:
+            module.write = write
+        try:
+            yield collected
+        finally:
+            for module in modules:
+                module.write = original

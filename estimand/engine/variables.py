@@ -1,0 +1,273 @@
+"""The variable store: variables by name, shared between modes, lifted out of traces.
+
+While a model function is traced, every variable it asks for passes through one creator. The
+creator makes an eager variable under the name that v1 graph code would have given it
+(`net/w`, `net/w/Adam`, `beta1_power`), or finds the one an earlier trace made. A name-based
+checkpoint of these variables therefore reads exactly like one of `tf.estimator`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimand.core import tf_private
+from estimand.core.errors import ModelFnError
+
+_Keys = tf.compat.v1.GraphKeys
+_TRACED = "estimand/traced_variables"
+
+
+@dataclass(frozen=True)
+class VariableOp:
+    """What `variable.op` answers: v1 code reads its name, graph and type."""
+
+    name: str
+    graph: tf.Graph
+    type: str = "VarHandleOp"
+    device: str = ""
+
+
+class EngineVariable(tf_private.ResourceVariable):
+    """An eager variable that answers what v1 graph code asks of a variable."""
+
+    _estimand_initial_value: Any = None
+
+    @property
+    def op(self) -> VariableOp:
+        return VariableOp(self.name.split(":")[0], tf.compat.v1.get_default_graph())
+
+    @property
+    def graph(self) -> tf.Graph:
+        return tf.compat.v1.get_default_graph()
+
+    @property
+    def initial_value(self) -> Any:
+        value = self._estimand_initial_value
+        return tf.convert_to_tensor(value() if callable(value) else value, self.dtype)
+
+    def initialized_value(self) -> Any:
+        return self.read_value()
+
+    @property
+    def initializer(self) -> Any:
+        """An op that sets the initial value again, in the graph being built."""
+        if self._initializer_op is not None:  # set by tf.compat.v1.train.init_from_checkpoint
+            return self._initializer_op
+        return self.assign(self.initial_value, read_value=False)
+
+    def eval(self, session: Any = None) -> np.ndarray:
+        del session
+        return self.numpy()
+
+    def load(self, value: Any, session: Any = None) -> None:
+        del session
+        self.assign(value)
+
+
+@dataclass
+class TracedVariables:
+    """The variables one trace touched, by the role they play in it."""
+
+    graph: tf.Graph
+    by_name: dict[str, tf.Variable] = field(default_factory=dict)
+    local: dict[str, EngineVariable] = field(default_factory=dict)
+    # Variables with TF2 semantics: Keras code, or made outside the model function. What is
+    # assigned to them happens in program order and needs no train_op to pull it in.
+    tf2_style: dict[str, tf.Variable] = field(default_factory=dict)
+    deferred: list[tuple[EngineVariable, tf.Tensor]] = field(default_factory=list)
+    kept_local: dict[str, EngineVariable] | None = None
+    metric_owned: set[str] = field(default_factory=set)
+    # The Keras objects around our variables, for Keras optimizers.
+    keras_variables: dict[int, Any] = field(default_factory=dict)
+
+    def saved(self) -> dict[str, tf.Variable]:
+        """The variables that belong into a checkpoint, by their names in it."""
+        skipped = self.local.keys() | self.metric_owned
+        return {n: v for n, v in self.by_name.items() if n not in skipped}
+
+
+def traced_variables(graph: tf.Graph) -> TracedVariables:
+    """The variables of the trace that is being built in `graph`."""
+    return graph.get_collection(_TRACED)[0]
+
+
+class VariableStore:
+    """Variables of one estimator in this process."""
+
+    def __init__(self) -> None:
+        self._shared: dict[str, EngineVariable] = {}
+        self._foreign: dict[int, tuple[str, tf.Variable]] = {}
+        # Which checkpoint each variable's present value came from; absent = not from one.
+        self._loaded: dict[str, str] = {}
+        # Trained, but not saved: then the values in memory are all there is of the model.
+        self.only_in_memory = False
+        self._touched = False
+
+    @contextlib.contextmanager
+    def tracing(
+        self, graph: tf.Graph, keep_local: dict[str, EngineVariable] | None = None
+    ) -> Iterator[TracedVariables]:
+        """Catch every variable created while `graph` is being built.
+
+        Local variables belong to one trace; `keep_local` carries them over to the next one,
+        for code that is run anew at every step.
+        """
+        traced = TracedVariables(graph, kept_local=keep_local)
+        graph.add_to_collection(_TRACED, traced)
+
+        def create(next_creator: Any, **kwargs: Any) -> tf.Variable:
+            del next_creator
+            return self._create(traced, **kwargs)
+
+        # The scope belongs to the graph that is current when it is entered, and Keras and v1
+        # optimizers create some variables from the eager context around the trace.
+        with contextlib.ExitStack() as stack:
+            with tf.init_scope():
+                stack.enter_context(tf.variable_creator_scope(create))
+            stack.enter_context(tf.variable_creator_scope(create))
+            yield traced
+
+    def adopt_foreign(self, traced: TracedVariables) -> None:
+        """Take in variables that the traced code used but that were made outside of it."""
+        known = {id(v) for v in traced.by_name.values()}
+        for variable in traced.graph.variables:  # type: ignore[attr-defined]
+            if id(variable) in known:
+                continue
+            name, _ = self._foreign.get(id(variable), (None, None))
+            if name is None:
+                taken = {n for n, _ in self._foreign.values()} | set(self._shared)
+                name = _unique(variable.name.split(":")[0], taken)
+                self._foreign[id(variable)] = (name, variable)
+            traced.by_name[name] = variable
+            traced.tf2_style[name] = variable
+
+    def _create(self, traced: TracedVariables, **kwargs: Any) -> tf.Variable:
+        keras_variable, of_metric = tf_private.keras_variable_being_created()
+        wanted = _graph_name(kwargs.get("name")) if keras_variable is None else keras_variable.path
+        name = _unique(wanted, traced.by_name)
+        collections = list(kwargs.get("collections") or [_Keys.GLOBAL_VARIABLES])
+        trainable = kwargs.get("trainable")
+        trainable = True if trainable is None else bool(trainable)
+        if of_metric:
+            collections = [_Keys.LOCAL_VARIABLES, _Keys.METRIC_VARIABLES]
+            trainable = False
+        local = _Keys.GLOBAL_VARIABLES not in collections
+        known = (traced.kept_local or {}) if local else self._shared
+        variable = known.get(name)
+        if variable is None:
+            variable = known[name] = _make_variable(traced, name, trainable, kwargs)
+        else:
+            _check_same_shape(name, variable, kwargs)
+        if trainable and _Keys.TRAINABLE_VARIABLES not in collections:
+            collections.append(_Keys.TRAINABLE_VARIABLES)
+        for collection in collections:
+            traced.graph.add_to_collection(collection, variable)
+        traced.by_name[name] = variable
+        if local:
+            traced.local[name] = variable
+        if keras_variable is not None:
+            traced.tf2_style[name] = variable
+            traced.keras_variables[id(variable)] = keras_variable
+        return variable
+
+    # What the values are, so that nothing is read from disk twice.
+
+    def names_not_from(self, checkpoint: str, names: Sequence[str]) -> list[str]:
+        """Which of `names` do not yet hold the values of `checkpoint`."""
+        return [n for n in names if self._loaded.get(n) != checkpoint]
+
+    def mark_loaded(self, checkpoint: str, names: Sequence[str]) -> None:
+        self._loaded.update((n, checkpoint) for n in names)
+        self._touched, self.only_in_memory = True, False
+
+    def mark_changed(self) -> None:
+        """The values have moved on (training): they are no checkpoint's any more."""
+        self._loaded.clear()
+        self._touched = self.only_in_memory = True
+
+    @property
+    def outlived_its_checkpoint(self) -> bool:
+        """The values came from a checkpoint, or went into one."""
+        return self._touched and not self.only_in_memory
+
+
+def _unique(name: str, taken: Any) -> str:
+    if name not in taken:
+        return name
+    count = 1
+    while f"{name}_{count}" in taken:
+        count += 1
+    return f"{name}_{count}"
+
+
+def _graph_name(name: str | None) -> str:
+    """The name that an op called `name` gets here and now, as a v1 variable handle would."""
+    with tf.compat.v1.name_scope(name, "Variable") as scope:
+        return scope.rstrip("/")
+
+
+def _make_variable(
+    traced: TracedVariables, name: str, trainable: bool, kwargs: dict[str, Any]
+) -> EngineVariable:
+    initial = kwargs.get("initial_value")
+    with tf.init_scope():
+        value, symbolic = _initial_value(traced, name, initial, kwargs.get("dtype"))
+        with tf.compat.v1.name_scope(None):
+            variable = EngineVariable(
+                initial_value=value,
+                trainable=trainable,
+                name=name,
+                dtype=kwargs.get("dtype"),
+                constraint=kwargs.get("constraint"),
+                synchronization=kwargs.get("synchronization") or tf.VariableSynchronization.AUTO,
+                aggregation=kwargs.get("aggregation") or tf.VariableAggregation.NONE,
+                shape=kwargs.get("shape") if kwargs.get("validate_shape") is False else None,
+            )
+    variable._estimand_initial_value = initial if callable(initial) else value
+    if traced.kept_local is not None:  # shares its memory with the variable until an update
+        variable._estimand_first_value = variable.read_value()
+    if symbolic is not None:
+        variable._estimand_initial_value = symbolic
+        traced.deferred.append((variable, symbolic))
+    return variable
+
+
+def _initial_value(
+    traced: TracedVariables, name: str, initial: Any, dtype: Any
+) -> tuple[Any, tf.Tensor | None]:
+    """The initial value now, or zeros and the graph tensor that will give it after the trace."""
+    value = initial
+    if callable(initial):
+        try:
+            value = initial()
+        except (TypeError, ValueError, RuntimeError, NotImplementedError):
+            # The initializer uses tensors of the graph being built: evaluate it there, later.
+            with traced.graph.as_default():
+                value = initial()
+    if not (tf.is_tensor(value) and not hasattr(value, "numpy")):
+        return value, None
+    static = tf.get_static_value(value)
+    if static is not None:
+        return static, None
+    if not value.shape.is_fully_defined():
+        raise ModelFnError(
+            f"The initial value of variable {name!r} has the unknown shape {value.shape}. "
+            "Give it a static shape, e.g. with tf.ensure_shape or get_variable(shape=...)."
+        )
+    return tf.zeros(value.shape, dtype or value.dtype), value
+
+
+def _check_same_shape(name: str, variable: tf.Variable, kwargs: dict[str, Any]) -> None:
+    shape = kwargs.get("shape")
+    if shape is not None and not tf.TensorShape(shape).is_compatible_with(variable.shape):
+        raise ModelFnError(
+            f"Variable {name!r} has shape {tuple(variable.shape)} in this estimator, but the model "
+            f"function now asks for {tuple(tf.TensorShape(shape).as_list())}. All modes must build "
+            "the same variables; give different variables different names."
+        )

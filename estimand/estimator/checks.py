@@ -1,0 +1,54 @@
+"""Arguments of the verbs, checked before any work is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core.config import RunConfig
+from estimand.core.errors import ConfigError, SpecTypeError
+
+
+def positive(name: str, value: int | None) -> None:
+    if value is not None and value <= 0:
+        raise ConfigError(f"Must specify {name} > 0, given: {value}")
+
+
+def steps(count: int | None, max_steps: int | None) -> None:
+    if count is not None and max_steps is not None:
+        raise ConfigError(
+            "Can not provide both steps and max_steps. "
+            f"Given: steps={count}, max_steps={max_steps}."
+        )
+    positive("steps", count)
+    positive("max_steps", max_steps)
+
+
+def hooks(given: Sequence[Any] | None) -> None:
+    for hook in given or ():
+        if not isinstance(hook, tf.compat.v1.train.SessionRunHook):
+            raise SpecTypeError(
+                f"Hooks must be a SessionRunHook, given: {hook!r}. "
+                "Derive the class from est.SessionRunHook."
+            )
+
+
+def saving_listeners(given: Sequence[Any] | None) -> None:
+    if given is not None and not isinstance(given, (list, tuple)):
+        given = [given]
+    for listener in given or ():
+        if not isinstance(listener, tf.compat.v1.train.CheckpointSaverListener):
+            raise SpecTypeError(
+                f"saving_listeners must be a list of CheckpointSaverListener, given: {listener!r}"
+            )
+
+
+def trains_here(config: RunConfig) -> None:
+    if config.task_type in ("evaluator", "ps"):
+        raise ConfigError(
+            "Train has been called wrong configuration. Please use "
+            "tf.estimator.train_and_evaluate which calls proper API according to given "
+            f"configuration. Current configuration: {config.task_type!r}."
+        )

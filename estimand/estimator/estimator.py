@@ -1,0 +1,265 @@
+"""The five-argument facade: Estimator. It only delegates."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core import tf_private
+from estimand.core.config import RunConfig
+from estimand.core.errors import ConfigError, NoCheckpointError
+from estimand.core.modes import ModeKeys
+from estimand.core.session_config import apply_session_config
+from estimand.core.spec import EstimatorSpec
+from estimand.engine import checkpoints, warm_start
+from estimand.engine.eager_run import EagerRunner
+from estimand.engine.model import LiveModel
+from estimand.estimator import checks, evaluating, predicting, training
+from estimand.estimator.model_fn import call_model_fn, check_model_fn
+
+_log = logging.getLogger("tensorflow")
+
+
+class Estimator:
+    """Trains, evaluates and predicts with a model given as a function.
+
+    Args:
+      model_fn: takes any of (features, labels, mode, params, config), returns an EstimatorSpec.
+      model_dir: where checkpoints and event files live; training continues from there.
+      config: a RunConfig.
+      params: handed to model_fn and input_fn as they are.
+      warm_start_from: a checkpoint, SavedModel or WarmStartSettings to begin from.
+
+    >>> import estimand as est, numpy as np, tensorflow as tf
+    >>> def input_fn():
+    ...     x = np.linspace(-1, 1, 64, dtype="float32")[:, None]
+    ...     return tf.data.Dataset.from_tensor_slices(({"x": x}, 3 * x + 1)).repeat().batch(16)
+    >>> def model_fn(features, labels, mode):
+    ...     w = tf.compat.v1.get_variable("w", [1, 1])
+    ...     b = tf.compat.v1.get_variable("b", [1])
+    ...     y = features["x"] @ w + b
+    ...     if mode == est.ModeKeys.PREDICT:
+    ...         return est.EstimatorSpec(mode, predictions={"y": y})
+    ...     loss = tf.reduce_mean(tf.square(y - labels))
+    ...     optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+    ...     return est.EstimatorSpec(mode, loss=loss, train_op=est.minimize(optimizer, loss))
+    >>> estimator = est.Estimator(model_fn).train(input_fn, max_steps=200)
+    >>> round(float(estimator.get_variable_value("b")[0]), 2)
+    1.0
+    """
+
+    def __init__(
+        self,
+        model_fn: Callable[..., EstimatorSpec],
+        model_dir: str | os.PathLike[str] | None = None,
+        config: RunConfig | None = None,
+        params: Any = None,
+        warm_start_from: Any = None,
+    ) -> None:
+        self._config = _with_model_dir(config, model_dir)
+        self._model_dir: str = self._config.model_dir or ""
+        self._session_config = self._config.session_config
+        self._params = copy.deepcopy(params or {})
+        self._warm_start_settings = warm_start.normalize(warm_start_from)
+        if model_fn is None:
+            raise ConfigError("model_fn must be provided to Estimator.")
+        check_model_fn(model_fn, params)
+        self._model_fn = model_fn
+        self._live: LiveModel | None = None
+        if self._config._session_config is not None:
+            apply_session_config(self._config._session_config)
+        _log.info("Using config: %s", self._config)
+
+    # Properties
+
+    @property
+    def model_dir(self) -> str:
+        """Where checkpoints and event files are."""
+        return self._model_dir
+
+    @property
+    def config(self) -> RunConfig:
+        """A copy of the RunConfig: changing it changes nothing here."""
+        return copy.deepcopy(self._config)
+
+    @property
+    def params(self) -> Any:
+        """A copy of the params."""
+        return copy.deepcopy(self._params)
+
+    @property
+    def model_fn(self) -> Callable[..., EstimatorSpec]:
+        """The model function, as (features, labels, mode, config) -> EstimatorSpec."""
+
+        def public_model_fn(features: Any, labels: Any, mode: str, config: RunConfig) -> Any:
+            return self._call_model_fn(features, labels, mode, config)
+
+        return public_model_fn
+
+    # The verbs
+
+    def train(
+        self,
+        input_fn: Callable[..., Any],
+        hooks: Sequence[Any] | None = None,
+        steps: int | None = None,
+        max_steps: int | None = None,
+        saving_listeners: Sequence[Any] | None = None,
+    ) -> Estimator:
+        """Train on what `input_fn` gives, continuing from the latest checkpoint.
+
+        `steps` counts from where training stands, `max_steps` is absolute. With neither,
+        training goes on until the input ends. After an interruption (kill, SIGTERM, Ctrl-C)
+        the same call continues on the next unseen batch.
+        """
+        checks.steps(steps, max_steps)
+        checks.trains_here(self._config)
+        checks.hooks(hooks)
+        checks.saving_listeners(saving_listeners)
+        with tf_private.eager_mode():
+            training.train(
+                self,
+                input_fn,
+                hooks=list(hooks or ()),
+                steps=steps,
+                max_steps=max_steps,
+                saving_listeners=list(saving_listeners or ()),
+            )
+        return self
+
+    def evaluate(
+        self,
+        input_fn: Callable[..., Any],
+        steps: int | None = None,
+        hooks: Sequence[Any] | None = None,
+        checkpoint_path: str | None = None,
+        name: str | None = None,
+    ) -> dict[str, Any]:
+        """Metrics over `steps` batches, or all of them; also written to `eval_dir(name)`."""
+        checks.positive("steps", steps)
+        checks.hooks(hooks)
+        with tf_private.eager_mode():
+            return evaluating.evaluate(
+                self, input_fn, steps, list(hooks or ()), checkpoint_path, name
+            )
+
+    def predict(
+        self,
+        input_fn: Callable[..., Any],
+        predict_keys: Any = None,
+        hooks: Sequence[Any] | None = None,
+        checkpoint_path: str | None = None,
+        yield_single_examples: bool = True,
+    ) -> Iterator[Any]:
+        """Yield predictions, row by row or, with `yield_single_examples=False`, per batch.
+
+        A generator: nothing happens before the first value is asked for. Several may be used
+        in turn.
+        """
+        checks.hooks(hooks)
+        return predicting.predict(
+            self, input_fn, predict_keys, list(hooks or ()), checkpoint_path, yield_single_examples
+        )
+
+    # What is on disk
+
+    def latest_checkpoint(self) -> str | None:
+        """The newest usable checkpoint in model_dir, or None."""
+        return checkpoints.latest_checkpoint(self._model_dir)
+
+    def eval_dir(self, name: str | None = None) -> str:
+        """Where `evaluate(name=...)` writes its event files."""
+        return os.path.join(self._model_dir, f"eval_{name}" if name else "eval")
+
+    def get_variable_names(self) -> list[str]:
+        """Names of the variables in the latest checkpoint."""
+        return [name for name, _ in tf.train.list_variables(self._trained())]
+
+    def get_variable_value(self, name: str) -> Any:
+        """A variable's value in the latest checkpoint, as a NumPy array."""
+        path = self._trained()
+        reader = tf.train.load_checkpoint(path)
+        if not reader.has_tensor(name):
+            names = ", ".join(sorted(reader.get_variable_to_shape_map()))
+            raise NoCheckpointError(f"There is no variable {name!r} in {path}. It has: {names}.")
+        return reader.get_tensor(name)
+
+    def _trained(self) -> str:
+        path = self.latest_checkpoint()
+        if path is None:
+            raise NoCheckpointError(
+                f"Could not find trained model in model_dir: {self._model_dir}. Call train first."
+            )
+        return path
+
+    # Names that real subclasses touch
+
+    def _call_model_fn(
+        self, features: Any, labels: Any, mode: str, config: RunConfig | None = None
+    ) -> EstimatorSpec:
+        _log.info("Calling model_fn.")
+        spec = call_model_fn(
+            self._model_fn, features, labels, mode, self.params, config or self.config
+        )
+        _log.info("Done calling model_fn.")
+        return spec
+
+    def _create_global_step(self, graph: tf.Graph) -> tf.Variable:
+        return tf.compat.v1.train.create_global_step(graph)
+
+    def _create_and_assert_global_step(self, graph: tf.Graph) -> tf.Variable:
+        step = self._create_global_step(graph)
+        assert step is tf.compat.v1.train.get_global_step(graph)
+        assert step.dtype.is_integer
+        return step
+
+    def _assert_members_are_not_overridden(self) -> None:
+        """Overriding is allowed; kept because subclasses call it."""
+
+    def _build(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        labels = None if mode == ModeKeys.PREDICT else labels
+        return self._call_model_fn(features, labels, mode, self.config)
+
+    @property
+    def _live_model(self) -> LiveModel:
+        if self._live is None:
+            self._live = LiveModel(self._build, self._create_and_assert_global_step)
+        return self._live
+
+    def _eager_runner(self, mode: str) -> EagerRunner:
+        return EagerRunner(
+            self._build, self._create_and_assert_global_step, self._live_model.store, mode
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(model_dir={self._model_dir!r})"
+
+
+def _with_model_dir(config: Any, model_dir: str | os.PathLike[str] | None) -> RunConfig:
+    """The configuration with the directory that both arguments agree on."""
+    if config is None:
+        config = RunConfig()
+    elif not isinstance(config, RunConfig):
+        raise ConfigError(
+            f"config must be an instance of `RunConfig`, but provided {config!r}. "
+            "Write est.RunConfig(...)."
+        )
+    given = os.fspath(model_dir) if model_dir else None
+    if isinstance(given, bytes):
+        given = os.fsdecode(given)
+    if given and config.model_dir and given != config.model_dir:
+        raise ConfigError(
+            "`model_dir` are set both in constructor and `RunConfig`, but with different values. "
+            f"In constructor: '{given}', in `RunConfig`: '{config.model_dir}' "
+        )
+    chosen = given or config.model_dir
+    if not chosen:
+        chosen = tempfile.mkdtemp()
+        _log.warning("Using temporary folder as model directory: %s", chosen)
+    return config if config.model_dir == chosen else config.replace(model_dir=chosen)

@@ -1,0 +1,97 @@
+"""One call of `Estimator.evaluate`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from estimand.core.modes import ModeKeys
+from estimand.engine import initialization
+from estimand.engine.events import write_eval_results
+from estimand.engine.feeding import Feeder
+from estimand.engine.metrics import GLOBAL_STEP
+from estimand.engine.model_dir import RunRecord
+from estimand.engine.session import TracedSession
+from estimand.engine.tracing import Trace
+from estimand.estimator import eager
+from estimand.estimator.training import model_seed
+from estimand.evaluation.evaluate import run_evaluation
+from estimand.inputs.contract import ModelInput, call_input_fn
+
+if TYPE_CHECKING:
+    from estimand.estimator.estimator import Estimator
+
+_log = logging.getLogger("tensorflow")
+
+
+def evaluate(
+    estimator: Estimator,
+    input_fn: Callable[..., Any],
+    steps: int | None,
+    hooks: list[Any],
+    checkpoint_path: str | None,
+    name: str | None,
+) -> dict[str, Any]:
+    seed = model_seed(estimator, RunRecord.load(estimator.model_dir))
+    tf.random.set_seed(seed)
+    given = call_input_fn(
+        input_fn, mode=ModeKeys.EVAL, params=estimator.params, config=estimator.config
+    )
+    if estimator._config.run_eagerly:
+        path, results = _evaluate_eagerly(estimator, given, steps, checkpoint_path)
+    else:
+        path, results = _evaluate(estimator, given, steps, hooks, checkpoint_path, seed)
+    write_eval_results(estimator.eval_dir(name), results, int(results[GLOBAL_STEP]), path)
+    return results
+
+
+def _evaluate(
+    estimator: Estimator,
+    given: ModelInput,
+    steps: int | None,
+    hooks: list[Any],
+    checkpoint_path: str | None,
+    seed: int,
+) -> tuple[str | None, dict[str, Any]]:
+    live = estimator._live_model
+    trace = live.trace(ModeKeys.EVAL, given.element_spec, seed)
+    feeder = Feeder(given.dataset, given.unpack, keep_alive=given)
+    path = fill_variables(estimator, trace, checkpoint_path, purpose="evaluate")
+    results = run_evaluation(
+        live, trace, feeder, steps=steps, hooks=hooks, progress=estimator._config.progress
+    )
+    return path, results
+
+
+def _evaluate_eagerly(
+    estimator: Estimator, given: ModelInput, steps: int | None, checkpoint_path: str | None
+) -> tuple[str | None, dict[str, Any]]:
+    runner = estimator._eager_runner(ModeKeys.EVAL)
+    first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
+    eager.build(estimator, runner, given.element_spec, first, checkpoint_path)
+    feeder = Feeder(given.dataset, given.unpack, keep_alive=given)
+    results = eager.evaluate(runner, feeder, given.element_spec, steps)
+    return checkpoint_path or estimator.latest_checkpoint(), results
+
+
+def fill_variables(
+    estimator: Estimator, trace: Trace, checkpoint_path: str | None, *, purpose: str
+) -> str | None:
+    """Give the variables a checkpoint's values, unless they have them already."""
+    live = estimator._live_model
+    session = TracedSession(trace)
+    path = checkpoint_path or estimator.latest_checkpoint()
+    if path is None:
+        if not trace.initialized and not live.store.only_in_memory:
+            _log.info(
+                "Could not find trained model in model_dir: %s, running initialization to %s.",
+                estimator.model_dir,
+                purpose,
+            )
+            initialization.initialize(trace, session, estimator._warm_start_settings)
+        return None
+    fall_back = None if checkpoint_path else estimator.model_dir
+    return initialization.restore(trace, live.store, session, path, fall_back=fall_back)

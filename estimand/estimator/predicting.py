@@ -1,0 +1,111 @@
+"""One call of `Estimator.predict`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from estimand.core import tf_private
+from estimand.core.modes import ModeKeys
+from estimand.engine import initialization
+from estimand.engine.feeding import Feeder
+from estimand.engine.model_dir import RunRecord
+from estimand.engine.session import TracedSession
+from estimand.estimator import eager
+from estimand.estimator.evaluating import fill_variables
+from estimand.estimator.training import model_seed
+from estimand.evaluation import predict as prediction
+from estimand.inputs.contract import ModelInput, call_input_fn
+
+if TYPE_CHECKING:
+    from estimand.estimator.estimator import Estimator
+
+_log = logging.getLogger("tensorflow")
+
+
+def predict(
+    estimator: Estimator,
+    input_fn: Callable[..., Any],
+    predict_keys: Any,
+    hooks: list[Any],
+    checkpoint_path: str | None,
+    yield_single_examples: bool,
+) -> Iterator[Any]:
+    with tf_private.eager_mode():
+        program, batches = _start(estimator, input_fn, predict_keys, hooks, checkpoint_path)
+    batches = _in_eager_mode(batches)
+    if yield_single_examples:
+        yield from prediction.as_rows(program, batches)
+    else:
+        yield from prediction.as_batches(program, batches)
+
+
+def _start(
+    estimator: Estimator,
+    input_fn: Callable[..., Any],
+    predict_keys: Any,
+    hooks: list[Any],
+    checkpoint_path: str | None,
+) -> tuple[Any, Iterator[Any]]:
+    seed = model_seed(estimator, RunRecord.load(estimator.model_dir))
+    tf.random.set_seed(seed)
+    given = call_input_fn(
+        input_fn, mode=ModeKeys.PREDICT, params=estimator.params, config=estimator.config
+    )
+    if given.endless_constant:
+        _log.warning(
+            "Input graph does not use tf.data.Dataset or contain a QueueRunner. That means predict "
+            "yields forever. This is probably a mistake."
+        )
+    features_spec, _ = given.element_spec
+    if estimator._config.run_eagerly:
+        return _start_eagerly(estimator, given, predict_keys, checkpoint_path)
+    live = estimator._live_model
+    trace = live.trace(ModeKeys.PREDICT, (features_spec, None), seed)
+    path = fill_variables(estimator, trace, checkpoint_path, purpose="predict")
+    initialization.start_locals(trace, TracedSession(trace))
+    chosen = prediction.selected_predictions(trace, predict_keys)
+    key = f"predict {sorted(map(str, chosen)) if isinstance(chosen, dict) else ''}"
+    program = live.program(trace, key, lambda: prediction.PredictProgram(trace, chosen))
+    feeder = Feeder(given.dataset, given.unpack, with_labels=False, keep_alive=given)
+
+    def ensure_values() -> None:
+        # Another call may have loaded another checkpoint since the last batch was asked for.
+        if path is not None:
+            initialization.restore(trace, live.store, TracedSession(trace), path, fall_back=None)
+
+    all_hooks = [*hooks, *(trace.spec.prediction_hooks or ())]
+    if all_hooks:
+        return program, prediction.predict_with_hooks(trace, program, feeder, all_hooks)
+    return program, prediction.predict_batches(program, feeder, ensure_values)
+
+
+def _start_eagerly(
+    estimator: Estimator, given: ModelInput, predict_keys: Any, checkpoint_path: str | None
+) -> tuple[Any, Iterator[Any]]:
+    spec = (given.element_spec[0], None)
+    runner = estimator._eager_runner(ModeKeys.PREDICT)
+
+    def feeder() -> Feeder:
+        return Feeder(given.dataset, given.unpack, with_labels=False, keep_alive=given)
+
+    trace = eager.build(estimator, runner, spec, feeder().next_batch(), checkpoint_path)
+    keys = prediction.selected_predictions(trace, predict_keys)
+    batches = eager.predict_batches(
+        runner, feeder(), spec, lambda t: prediction.selected_predictions(t, predict_keys)
+    )
+    return eager.Keys(list(keys) if isinstance(keys, dict) else None), batches
+
+
+def _in_eager_mode(batches: Iterator[Any]) -> Iterator[Any]:
+    """Advance a generator in eager mode, but hand its values out in the caller's."""
+    while True:
+        with tf_private.eager_mode():
+            try:
+                value = next(batches)
+            except StopIteration:
+                return
+        yield value

@@ -1,0 +1,346 @@
+"""One call of `Estimator.train`: put the parts together, run the loop, leave the disk in order."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from estimand.core.errors import InputError
+from estimand.core.modes import ModeKeys
+from estimand.engine import block_mode, checkpoints, initialization
+from estimand.engine.checkpoints import CheckpointWriter
+from estimand.engine.events import EventWriter
+from estimand.engine.feeding import Feeder, InputPosition
+from estimand.engine.hook_runner import HookRunner
+from estimand.engine.interrupts import Interrupts
+from estimand.engine.loop import TrainingLoop
+from estimand.engine.model_dir import ModelDirLock, RunRecord, ensure_writable
+from estimand.engine.program import PLAIN, StepProgram
+from estimand.engine.progress import Progress
+from estimand.engine.saving import ModelSaver
+from estimand.engine.session import TracedSession
+from estimand.engine.tracing import Trace
+from estimand.estimator import eager
+from estimand.estimator.training_hooks import assemble, eager_hooks
+from estimand.inputs.contract import ModelInput, call_input_fn
+
+if TYPE_CHECKING:
+    from estimand.estimator.estimator import Estimator
+
+_log = logging.getLogger("tensorflow")
+
+
+def train(
+    estimator: Estimator,
+    input_fn: Callable[..., Any],
+    *,
+    hooks: list[Any],
+    steps: int | None,
+    max_steps: int | None,
+    saving_listeners: list[Any],
+) -> None:
+    model_dir = ensure_writable(estimator.model_dir)
+    with ModelDirLock(model_dir):
+        make_writer(estimator, model_dir).close()  # first clears up what a killed run left
+        latest = estimator.latest_checkpoint()
+        if max_steps and latest and checkpoints.checkpoint_step(latest) >= max_steps:
+            _log.info("Skipping training since max_steps has already saved.")
+            return
+        run = _Run.start(estimator, latest)
+        if estimator._config.run_eagerly:
+            run.train_eagerly(input_fn, hooks, saving_listeners, steps, max_steps)
+        else:
+            run.prepare(input_fn)
+            run.loop(hooks, saving_listeners, steps, max_steps)
+
+
+def make_writer(
+    estimator: Estimator, directory: str, basename: str = "model.ckpt"
+) -> CheckpointWriter:
+    config = estimator._config
+    return CheckpointWriter(
+        directory,
+        basename=basename,
+        keep_max=config.keep_checkpoint_max,
+        keep_every_n_hours=config.keep_checkpoint_every_n_hours or 10000.0,
+    )
+
+
+def model_seed(estimator: Estimator, record: RunRecord) -> int:
+    """The user's seed, or one drawn at the first start and kept in model_dir."""
+    if estimator._config.tf_random_seed is not None:
+        return int(estimator._config.tf_random_seed)
+    if record.random_seed is None:
+        record.random_seed = secrets.randbits(31)
+    return record.random_seed
+
+
+@dataclass
+class _Run:
+    """The state of one training call."""
+
+    estimator: Estimator
+    latest: str | None
+    record: RunRecord
+    meta: dict[str, Any]
+    seed: int
+    trace: Trace | None = None
+    feeder: Feeder | None = None
+    session: TracedSession | None = None
+    position: InputPosition | None = None
+    start_step: int = 0
+
+    @classmethod
+    def start(cls, estimator: Estimator, latest: str | None) -> _Run:
+        record = RunRecord.load(estimator.model_dir)
+        meta = (checkpoints.read_meta(latest) if latest else None) or {}
+        run = cls(estimator, latest, record, meta, model_seed(estimator, record))
+        if not run.resumes:
+            # A new call begins its input anew, in an order of its own; a resumed one repeats
+            # the order of the call that was interrupted.
+            fixed = estimator._config.tf_random_seed is not None
+            record.extra["input_seed"] = run.seed if fixed else secrets.randbits(31)
+            record.block_mode = None
+            record.extra.pop("block_mode_from_step", None)
+        record.save(estimator.model_dir)
+        return run
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the last call was interrupted, so that this one goes on in its place."""
+        return (
+            bool(self.meta)
+            and not self.meta.get("complete", True)
+            and "input_seed" in self.record.extra
+        )
+
+    # Before the first step
+
+    def prepare(self, input_fn: Callable[..., Any]) -> None:
+        estimator, live = self.estimator, self.estimator._live_model
+        given = self._call_input_fn(input_fn)
+        self.trace = live.trace(ModeKeys.TRAIN, given.element_spec, self.seed)
+        self.session = TracedSession(self.trace)
+        self._fill_variables()
+        self.feeder = self._feeder(given)
+        self.session.next_batch = self.feeder.next_batch
+        if estimator._config.save_input_position:
+            self.position = InputPosition(self.feeder, resumable=given.resumable)
+        initialization.start_locals(self.trace, self.session)
+        live.store.mark_changed()
+        self.start_step = int(self.trace.global_step.numpy())
+
+    def _call_input_fn(self, input_fn: Callable[..., Any]) -> ModelInput:
+        estimator = self.estimator
+        if self.latest is None and estimator._live_model.store.outlived_its_checkpoint:
+            estimator._live_model.forget()  # model_dir was emptied behind our back
+        tf.random.set_seed(self.record.extra.get("input_seed", self.seed))
+        return call_input_fn(
+            input_fn, mode=ModeKeys.TRAIN, params=estimator.params, config=estimator.config
+        )
+
+    def _feeder(self, given: ModelInput) -> Feeder:
+        where = self.meta.get("input") if self.resumes else None
+        if (
+            where is None
+            or where.get("kind") == "start"
+            or not self.estimator._config.save_input_position
+        ):
+            return Feeder(given.dataset, given.unpack, keep_alive=given)
+        batches = int(where.get("batches", 0))
+        assert self.latest is not None
+        companion = checkpoints.companion_prefix(self.latest)
+        if where.get("kind") == "iterator" and companion is not None:
+            feeder = Feeder(given.dataset, given.unpack, keep_alive=given)
+            try:
+                InputPosition.restore(feeder, companion)
+                feeder.batches = batches
+                return feeder
+            except InputError as error:
+                _log.warning("%s Skipping %d batches by counting instead.", error, batches)
+        feeder = Feeder(given.dataset.skip(batches), given.unpack, keep_alive=given)
+        if feeder.size is not None:
+            feeder.size += batches
+        feeder.batches = batches
+        return feeder
+
+    def _fill_variables(self) -> None:
+        assert self.trace is not None and self.session is not None
+        store = self.estimator._live_model.store
+        if self.latest is None:
+            if not store.only_in_memory:
+                initialization.initialize(
+                    self.trace, self.session, self.estimator._warm_start_settings
+                )
+            return
+        used = initialization.restore(
+            self.trace, store, self.session, self.latest, fall_back=self.estimator.model_dir
+        )
+        if used != self.latest:  # the newest was damaged: its input position is no use, either
+            self.latest, self.meta = used, checkpoints.read_meta(used) or {}
+
+    # The loop
+
+    def loop(
+        self,
+        hooks: Sequence[Any],
+        saving_listeners: Sequence[Any],
+        steps: int | None,
+        max_steps: int | None,
+    ) -> None:
+        trace, feeder, session = self.trace, self.feeder, self.session
+        assert trace is not None and feeder is not None and session is not None
+        config = self.estimator._config
+        target = self.start_step + steps if steps is not None else max_steps
+        saver = self._saver(trace, session)
+        self._mark_call_begun()
+        program = self._program(trace)
+        all_hooks = assemble(trace, config, hooks, saving_listeners)
+        runner = HookRunner(all_hooks, trace, session)
+        with Interrupts() as interrupts, _closing(saver), self._progress(target) as line:
+            loop = TrainingLoop(
+                trace,
+                program,
+                feeder,
+                runner,
+                target_step=target,
+                model_dir=config.model_dir,
+                save_checkpoint=saver.save,
+                interrupts=interrupts,
+                on_block=line.update,
+                choose_block_mode=self._block_mode_choice(program, target),
+                max_steps_per_call=config.max_steps_per_call,
+            )
+            loop.run()
+            saver.wait()
+        self._finish(loop, saver, interrupted=interrupts.received is not None)
+        interrupts.leave(loop.global_step(), saved=saver.last_path is not None)
+
+    def _saver(self, trace: Any, session: Any) -> ModelSaver:
+        return ModelSaver(
+            trace,
+            session,
+            lambda directory, basename: make_writer(self.estimator, directory, basename),
+            self.estimator.model_dir,
+            self.position,
+            unchanged_step=None if self.latest is None else self.start_step,
+        )
+
+    def train_eagerly(
+        self,
+        input_fn: Callable[..., Any],
+        hooks: Sequence[Any],
+        saving_listeners: Sequence[Any],
+        steps: int | None,
+        max_steps: int | None,
+    ) -> None:
+        """The same call with the model function run in Python at every step."""
+        config, store = self.estimator._config, self.estimator._live_model.store
+        given = self._call_input_fn(input_fn)
+        tf.random.set_seed(self.seed)
+        runner = self.estimator._eager_runner(ModeKeys.TRAIN)
+        first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
+        trace = eager.build(self.estimator, runner, given.element_spec, first)
+        self.feeder = self._feeder(given)
+        if config.save_input_position:
+            self.position = InputPosition(self.feeder, resumable=given.resumable)
+        store.mark_changed()
+        self.start_step = int(trace.global_step.numpy())
+        saver = self._saver(trace, eager.EagerSession(trace))
+        self._mark_call_begun()
+        all_hooks = eager_hooks(config, hooks, saving_listeners)
+        target = self.start_step + steps if steps is not None else max_steps
+        with Interrupts() as interrupts, _closing(saver):
+            loop = eager.EagerLoop(
+                runner, self.feeder, given.element_spec, trace, all_hooks, saver.save,
+                config.model_dir, config.log_step_count_steps,
+            )  # fmt: skip
+            loop.run(target, interrupts)
+            saver.wait()
+        self._finish(loop, saver, interrupted=interrupts.received is not None)
+        interrupts.leave(loop.global_step(), saved=saver.last_path is not None)
+
+    def _finish(self, loop: Any, saver: ModelSaver, *, interrupted: bool) -> None:
+        step = loop.global_step()
+        EventWriter.get(self.estimator.model_dir).flush()
+        if saver.last_path is not None and saver.last_step == step:
+            self.estimator._live_model.store.mark_loaded(saver.last_path, saver.variable_names)
+            if not interrupted:
+                checkpoints.mark_meta(saver.last_path, complete=True)
+        if loop.last_loss is None:
+            _log.warning(
+                "Training with estimator made no steps. Perhaps input is empty or misspecified."
+            )
+        else:
+            _log.info("Loss for final step: %s.", float(loop.last_loss))
+
+    def _program(self, trace: Trace) -> StepProgram:
+        def make() -> StepProgram:
+            targets = [trace.spec.train_op, *trace.step_effects]
+            return StepProgram(trace, targets, trace.spec.loss)
+
+        program = self.estimator._live_model.program(trace, "train", make)
+        program.block_mode = PLAIN
+        return program
+
+    def _block_mode_choice(
+        self, program: StepProgram, target: int | None
+    ) -> Callable[[list[tf.Tensor]], None] | None:
+        """What to do after the first step to settle how the others are run; None: settled."""
+        pinned = self.estimator._config.block_mode
+        recorded = self.record.block_mode
+        if pinned != "auto":
+            program.block_mode = pinned
+            return None
+        if recorded is not None:
+            if self.start_step >= int(self.record.extra.get("block_mode_from_step", 0)):
+                program.block_mode = recorded
+                return None
+            return lambda batch: setattr(program, "block_mode", recorded)
+        assert self.trace is not None
+        steps = None if target is None else target - self.start_step
+        worth_it = steps is None or steps >= block_mode.MIN_STEPS_FOR_TRIAL
+        if not worth_it or not block_mode.may_be_tried(self.trace, program.targets):
+            program.block_mode = block_mode.guess(self.trace)
+            self._keep_block_mode(program, self.start_step)
+            return None
+
+        def choose(batch: list[tf.Tensor]) -> None:
+            program.block_mode = block_mode.measure(program, batch)
+            self._keep_block_mode(program, self.start_step + 1)
+
+        return choose
+
+    def _keep_block_mode(self, program: StepProgram, from_step: int) -> None:
+        self.record.block_mode = program.block_mode
+        self.record.extra["block_mode_from_step"] = from_step
+        self.record.save(self.estimator.model_dir)
+
+    def _mark_call_begun(self) -> None:
+        """A new call that goes on from a finished one starts its input from the beginning.
+
+        Told to the checkpoint it starts from: killed before the next one, it does so again.
+        """
+        if self.latest is not None and not self.resumes:
+            checkpoints.mark_meta(self.latest, complete=False, input={"kind": "start"})
+
+    def _progress(self, target: int | None) -> Progress:
+        return Progress(target, self.start_step, self.estimator._config.progress)
+
+
+@contextlib.contextmanager
+def _closing(saver: ModelSaver) -> Iterator[None]:
+    """Let a save in flight finish, also when training fails; the first error is the one told."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(Exception):
+            saver.close()
+        raise
+    saver.close()

@@ -1,0 +1,105 @@
+"""The hooks of a training run, in the order in which they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from estimand import hooks as ready_made
+from estimand.core.config import RunConfig
+from estimand.core.errors import ConfigError
+from estimand.engine.tracing import Trace
+from estimand.hooks.adopt import adopt
+
+
+def assemble(
+    trace: Trace, config: RunConfig, user_hooks: Sequence[Any], saving_listeners: Sequence[Any]
+) -> list[Any]:
+    """Checkpoints first, then the chief's, counters and summaries, the user's, the watchers."""
+    spec = trace.spec
+    chief = [adopt(h) for h in spec.training_chief_hooks or ()] if config.is_chief else []
+    user = [adopt(h) for h in user_hooks]
+    own = [adopt(h) for h in spec.training_hooks or ()]
+    savers = [h for h in (*chief, *user, *own) if isinstance(h, ready_made.CheckpointSaverHook)]
+    default_saver = [] if savers else _checkpoint_hooks(config, trace.spec.scaffold)
+    _attach_listeners(savers or default_saver, saving_listeners)
+    return [
+        *default_saver,
+        *chief,
+        *(_chief_watchers(trace, config) if config.is_chief else ()),
+        *user,
+        *_watchers(trace, config),
+        *own,
+    ]
+
+
+def eager_hooks(
+    config: RunConfig, user_hooks: Sequence[Any], saving_listeners: Sequence[Any]
+) -> list[Any]:
+    """The same without those that look at tensors of a graph."""
+    user = [adopt(h) for h in user_hooks]
+    savers = [h for h in user if isinstance(h, ready_made.CheckpointSaverHook)]
+    default_saver = (
+        [] if savers else _checkpoint_hooks(config.replace(checkpoint_save_graph_def=False), None)
+    )
+    _attach_listeners(savers or default_saver, saving_listeners)
+    return [*default_saver, *user]
+
+
+def _checkpoint_hooks(config: RunConfig, scaffold: Any) -> list[Any]:
+    if not config.is_chief:
+        return []
+    if not (config.save_checkpoints_steps or config.save_checkpoints_secs):
+        return []
+    return [
+        ready_made.CheckpointSaverHook(
+            config.model_dir,
+            save_secs=config.save_checkpoints_secs,
+            save_steps=config.save_checkpoints_steps,
+            scaffold=scaffold,
+            save_graph_def=config.checkpoint_save_graph_def,
+        )
+    ]
+
+
+def _attach_listeners(savers: Sequence[Any], saving_listeners: Sequence[Any]) -> None:
+    if not saving_listeners:
+        return
+    if not savers:
+        raise ConfigError(
+            "There should be a CheckpointSaverHook to use saving_listeners. Please set one of the "
+            "RunConfig.save_checkpoints_steps or RunConfig.save_checkpoints_secs."
+        )
+    savers[0]._listeners.extend(saving_listeners)
+
+
+def _chief_watchers(trace: Trace, config: RunConfig) -> list[Any]:
+    result: list[Any] = []
+    if config.log_step_count_steps:
+        result.append(
+            ready_made.StepCounterHook(
+                every_n_steps=config.log_step_count_steps, output_dir=config.model_dir
+            )
+        )
+    if config.save_summary_steps:
+        result.append(
+            ready_made.SummarySaverHook(
+                save_steps=config.save_summary_steps,
+                output_dir=config.model_dir,
+                summary_op=trace.summary_op,
+                tensor_summaries=trace.tensor_summaries,
+            )
+        )
+    return result
+
+
+def _watchers(trace: Trace, config: RunConfig) -> list[Any]:
+    result: list[Any] = [ready_made.NanTensorHook(trace.spec.loss)]
+    if config.log_step_count_steps:
+        result.append(
+            ready_made.LoggingTensorHook(
+                {"loss": trace.spec.loss, "step": trace.global_step},
+                every_n_iter=config.log_step_count_steps,
+            )
+        )
+    return result

@@ -1,0 +1,98 @@
+"""Evaluation: metrics of a checkpoint, or of the live variables, over an input."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.engine import block_mode
+from estimand.engine.feeding import Feeder
+from estimand.engine.hook_runner import HookRunner
+from estimand.engine.initialization import start_locals
+from estimand.engine.metrics import GLOBAL_STEP
+from estimand.engine.model import LiveModel
+from estimand.engine.program import StepProgram
+from estimand.engine.progress import Progress
+from estimand.engine.session import TracedSession
+from estimand.engine.tracing import Trace
+from estimand.hooks.adopt import adopt
+
+_log = logging.getLogger("tensorflow")
+
+_MOST_BATCHES_PER_CALL = 200
+
+
+def evaluation_program(model: LiveModel, trace: Trace) -> StepProgram:
+    """The compiled evaluation step of a trace, made once."""
+    assert trace.metrics is not None
+    updates = trace.metrics.updates()
+
+    def make() -> StepProgram:
+        return StepProgram(trace, updates, trace.spec.loss, block_mode=block_mode.guess(trace))
+
+    return model.program(trace, "evaluate", make)
+
+
+def run_evaluation(
+    model: LiveModel,
+    trace: Trace,
+    feeder: Feeder,
+    *,
+    steps: int | None,
+    hooks: Sequence[Any],
+    progress: bool | None,
+) -> dict[str, Any]:
+    """Run the metrics of `trace` over the input, on the variables as they are now."""
+    assert trace.metrics is not None
+    session = TracedSession(trace, feeder.next_batch)
+    program = evaluation_program(model, trace)
+    all_hooks = [adopt(h) for h in (*hooks, *(trace.spec.evaluation_hooks or ()))]
+    runner = HookRunner(all_hooks, trace, session)
+    runner.begin()
+    start_locals(trace, session)
+    trace.metrics.reset_keras()
+    runner.after_create_session(0)
+    total = min((n for n in (steps, feeder.remaining) if n is not None), default=None)
+    with Progress.for_evaluation(total, enabled=progress) as line:
+        done = 0
+        while (steps is None or done < steps) and not runner.stop_requested:
+            count = _batches_at_once(runner, feeder, done, steps)
+            if count == 0 or not _run_batches(program, feeder, runner, done, count):
+                break
+            done += count
+            line.update(done)
+    values = trace.metrics.values(session.run)
+    values[GLOBAL_STEP] = trace.global_step.numpy()
+    runner.end()
+    return values
+
+
+def _batches_at_once(runner: HookRunner, feeder: Feeder, done: int, steps: int | None) -> int:
+    limits = [_MOST_BATCHES_PER_CALL]
+    look = runner.steps_to_next_look(done)
+    limits += [n for n in (look, feeder.remaining) if n is not None]
+    if steps is not None:
+        limits.append(steps - done)
+    return min(limits)
+
+
+def _run_batches(
+    program: StepProgram, feeder: Feeder, runner: HookRunner, done: int, count: int
+) -> bool:
+    """Update the metrics with `count` batches; False when the input ended."""
+    look = runner.before_run(done, count)
+    try:
+        if look is None:
+            program.loop(feeder, count)
+            return True
+        if count > 1:
+            program.loop(feeder, count - 1)
+        assert look.plan is not None
+        _, fetched, _ = program.step(feeder, look.plan, look.feeds, look.feed_values)
+    except tf.errors.OutOfRangeError:
+        return False
+    runner.after_run(look, fetched, done + count)
+    return True

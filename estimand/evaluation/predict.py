@@ -1,0 +1,221 @@
+"""Prediction: many batches per call, yielded one row or one batch at a time.
+
+One call per batch is slower than a v1 session. So batches are taken in groups that grow from
+one: the first result comes at once, a long input runs at full speed. Each batch still goes
+through the model by itself, so models whose rows depend on each other stay right.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimand.core import tf_private
+from estimand.core.errors import SpecError
+from estimand.engine import block_mode
+from estimand.engine.feeding import Feeder
+from estimand.engine.hook_runner import ALSO, HookRunner
+from estimand.engine.program import SINGLE_THREAD, StepProgram
+from estimand.engine.session import TracedSession
+from estimand.engine.tracing import Trace
+from estimand.hooks.adopt import adopt
+
+_log = logging.getLogger("tensorflow")
+
+_MOST_BATCHES_PER_CALL = 256
+_MOST_BYTES_PER_CALL = 8 * 2**20
+
+Batch = Any  # an array, or a dict of arrays
+
+
+def selected_predictions(trace: Trace, predict_keys: Any) -> Any:
+    """The predictions to compute: a tensor, or the dict restricted to `predict_keys`."""
+    predictions = trace.spec.predictions
+    if not predict_keys:
+        return predictions
+    if not isinstance(predictions, dict):
+        raise SpecError(
+            "predict_keys argument is not valid in case of non-dict predictions. "
+            f"model_fn returned {predictions!r}; leave predict_keys out."
+        )
+    chosen = {k: v for k, v in predictions.items() if k in predict_keys}
+    if not chosen:
+        raise SpecError(
+            f"Expected to run at least one output from {predictions.keys()}, "
+            f"provided {predict_keys}."
+        )
+    return chosen
+
+
+class PredictProgram:
+    """Compiled prediction of one trace and one choice of keys."""
+
+    def __init__(self, trace: Trace, predictions: Any) -> None:
+        self._trace = trace
+        self.keys = list(predictions) if isinstance(predictions, dict) else None
+        tensors = list(predictions.values()) if self.keys is not None else [predictions]
+        # A prediction that is one of the inputs must become a tensor of its own to be fetched.
+        inputs = {id(t) for t in trace.inputs}
+        with trace.as_default():
+            self.tensors = [tf.identity(t) if id(t) in inputs else t for t in tensors]
+        self._single_threaded = block_mode.guess(trace) == SINGLE_THREAD
+        # Only arrays that differ in nothing but their first dimension can be joined.
+        self.joinable = all(
+            t.shape.rank is not None and t.shape.rank > 0 and t.shape[1:].is_fully_defined()
+            for t in self.tensors
+        )
+        self._functions: dict[bool, Any] = {}
+
+    def run(self, feeder: Feeder, batches: int) -> list[tuple[np.ndarray, ...]]:
+        """Predict up to `batches` batches; fewer where the input ends."""
+        counted = feeder.remaining is not None
+        if counted:
+            batches = min(batches, feeder.remaining or 0)
+            if batches == 0:
+                return []
+        # The single-threaded executor cannot wait for an optional element.
+        single_threaded = self._single_threaded and (counted or not self.joinable)
+        with tf_private.executor(single_threaded):
+            if counted not in self._functions:
+                build = self._many if self.joinable else self._one
+                self._functions[counted] = tf.function(build(feeder, counted), autograph=False)
+            sizes, values = self._functions[counted](feeder.iterator, tf.constant(batches))
+        arrays = [v.numpy() for v in values]
+        if not self.joinable:
+            feeder.batches += 1
+            return [tuple(arrays)]
+        rows = sizes.numpy()
+        ends = np.cumsum(rows, axis=0)
+        feeder.batches += len(rows)
+        return [
+            tuple(a[e - s : e] for a, e, s in zip(arrays, end, size, strict=True))
+            for end, size in zip(ends, rows, strict=True)
+        ]
+
+    def _step(self, batch: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        return self._trace.prune(self.tensors, self._trace.inputs)(*batch)
+
+    def _one(self, feeder: Feeder, counted: bool) -> Any:
+        def run(iterator: Any, batches: tf.Tensor) -> Any:
+            del batches
+            return tf.constant(1), self._step(feeder.flatten(iterator.get_next()))
+
+        return run
+
+    def _many(self, feeder: Feeder, counted: bool) -> Any:
+        def write(index: tf.Tensor, batch: list[tf.Tensor], sizes: Any, arrays: Any) -> Any:
+            values = self._step(batch)
+            written = tuple(a.write(index, v) for a, v in zip(arrays, values, strict=True))
+            rows = tf.stack([tf.shape(v)[0] for v in values])
+            return index + 1, True, sizes.write(index, rows), written
+
+        def run(iterator: Any, batches: tf.Tensor) -> Any:
+            def body(index: tf.Tensor, alive: Any, sizes: Any, arrays: Any) -> Any:
+                if counted:
+                    return write(index, feeder.flatten(iterator.get_next()), sizes, arrays)
+                maybe = iterator.get_next_as_optional()
+                return tf.cond(
+                    maybe.has_value(),
+                    lambda: write(index, feeder.flatten(maybe.get_value()), sizes, arrays),
+                    lambda: (index, False, sizes, arrays),
+                )
+
+            _, _, sizes, arrays = tf.while_loop(
+                lambda i, alive, *_: tf.logical_and(alive, i < batches),
+                body,
+                (tf.constant(0), tf.constant(True), *self._empty_arrays()),
+                parallel_iterations=1,
+            )
+            return sizes.stack(), [a.concat() for a in arrays]
+
+        return run
+
+    def _empty_arrays(self) -> tuple[Any, tuple[Any, ...]]:
+        arrays = tuple(
+            tf.TensorArray(
+                t.dtype,
+                0,
+                dynamic_size=True,
+                infer_shape=False,
+                element_shape=tf.TensorShape([None]).concatenate(t.shape[1:]),
+            )
+            for t in self.tensors
+        )
+        sizes = tf.TensorArray(tf.int32, 0, dynamic_size=True, element_shape=[len(arrays)])
+        return sizes, arrays
+
+
+def predict_batches(
+    program: PredictProgram, feeder: Feeder, ensure_values: Any
+) -> Iterator[tuple[np.ndarray, ...]]:
+    """All batches of the input, in growing groups."""
+    group = 1
+    while True:
+        ensure_values()
+        try:
+            results = program.run(feeder, group)
+        except tf.errors.OutOfRangeError:
+            return
+        yield from results
+        if program.joinable and len(results) < group:
+            return
+        bytes_per_batch = max(1, sum(a.nbytes for a in results[0]))
+        limit = min(_MOST_BATCHES_PER_CALL, max(1, _MOST_BYTES_PER_CALL // bytes_per_batch))
+        group = min(group * 4, limit) if program.joinable else 1
+
+
+def predict_with_hooks(
+    trace: Trace, program: PredictProgram, feeder: Feeder, hooks: Sequence[Any]
+) -> Iterator[tuple[np.ndarray, ...]]:
+    """One batch at a time, with hooks around each."""
+    runner = HookRunner([adopt(h) for h in hooks], trace, TracedSession(trace, feeder.next_batch))
+    steps = StepProgram(trace, [], program.tensors[0])
+    runner.begin()
+    runner.after_create_session(0)
+    done = 0
+    while not runner.stop_requested:
+        look = runner.before_run(done, 1, also=program.tensors)
+        assert look is not None and look.plan is not None
+        try:
+            _, fetched, _ = steps.step(feeder, look.plan, look.feeds, look.feed_values)
+        except tf.errors.OutOfRangeError:
+            break
+        done += 1
+        runner.after_run(look, fetched, done)
+        yield tuple(fetched[ALSO])
+    runner.end()
+
+
+def as_batches(
+    program: PredictProgram, batches: Iterator[tuple[np.ndarray, ...]]
+) -> Iterator[Batch]:
+    for arrays in batches:
+        yield arrays[0] if program.keys is None else dict(zip(program.keys, arrays, strict=True))
+
+
+def as_rows(program: PredictProgram, batches: Iterator[tuple[np.ndarray, ...]]) -> Iterator[Any]:
+    """One row at a time."""
+    keys = program.keys
+    for arrays in batches:
+        if keys is None:
+            yield from arrays[0]
+            continue
+        _check_lengths(keys, arrays)
+        for row in zip(*arrays, strict=True):
+            yield dict(zip(keys, row))  # noqa: B905 - the hottest line; lengths are equal
+
+
+def _check_lengths(keys: Sequence[Any], arrays: Sequence[np.ndarray]) -> None:
+    lengths = [a.shape[0] if a.ndim else None for a in arrays]
+    for key, length in zip(keys, lengths, strict=True):
+        if length is None or length != lengths[0]:
+            shapes = {k: a.shape for k, a in zip(keys, arrays, strict=True)}
+            raise SpecError(
+                f"Batch length of predictions should be same. {key} has different batch length "
+                f"than others. Shapes: {shapes}. Pass yield_single_examples=False to get whole "
+                "batches, or predict_keys to leave some out."
+            )

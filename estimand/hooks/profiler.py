@@ -1,0 +1,97 @@
+"""Profiles for TensorBoard."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.hooks.base import LoopHook, timer
+
+_train = tf.compat.v1.train
+_log = logging.getLogger("tensorflow")
+
+
+class ProfilerHook(LoopHook):
+    """Profiles a step every so many steps or seconds, for the Profile page of TensorBoard.
+
+    Profiles are written to `output_dir/plugins/profile`. The first steps, which include building
+    and compiling, are not profiled: the first profile comes one period after the start.
+
+    >>> from estimand.hooks import ProfilerHook
+    >>> ProfilerHook(save_steps=1000, output_dir="model").cadence.at_start
+    False
+
+    Args:
+      save_steps: how many steps lie between two profiles.
+      save_secs: how many seconds lie between two profiles.
+      output_dir: where to write; the current directory if not given.
+      show_dataflow: accepted for old code; a profile always holds the flow of data.
+      show_memory: accepted for old code; a profile always holds the use of memory.
+    """
+
+    def __init__(
+        self,
+        save_steps: int | None = None,
+        save_secs: float | None = None,
+        output_dir: str = "",
+        show_dataflow: bool = True,
+        show_memory: bool = False,
+    ) -> None:
+        self._timer, cadence = timer(
+            steps=save_steps, secs=save_secs, names=("save_steps", "save_secs"), at_start=False
+        )
+        self._output_dir = output_dir
+        self._show_dataflow = show_dataflow
+        self._show_memory = show_memory
+        self._next_step: int | None = None
+        self._profiling = False
+        self._warned = False
+        self._look(cadence)
+
+    def begin(self) -> None:
+        super().begin()
+        self._timer.reset()
+        self._next_step = None
+        self._stop()  # of an earlier run that ended with an exception
+        self._find_global_step()
+
+    def before_run(self, run_context: Any) -> Any:
+        if self._called_when_due(run_context.session):
+            self._start()
+            return None
+        if self._next_step is not None and self._timer.should_trigger_for_step(self._next_step):
+            self._start()
+        return _train.SessionRunArgs(self._global_step_tensor)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        profiled = self._profiling
+        self._stop()
+        if not self._called_when_due(run_context.session):
+            step = int(run_values.results) + 1
+            if profiled or self._next_step is None:
+                self._timer.update_last_triggered_step(step)
+            self._next_step = step + 1
+
+    def end(self, session: Any) -> None:
+        # The input may have ended in the very step that was to be profiled.
+        self._stop()
+
+    def _start(self) -> None:
+        try:
+            tf.profiler.experimental.start(self._output_dir or ".")
+        except tf.errors.AlreadyExistsError:
+            if not self._warned:
+                _log.warning(
+                    "ProfilerHook does nothing while another profiler runs in this process; "
+                    "there can be only one at a time."
+                )
+            self._warned = True
+        else:
+            self._profiling = True
+
+    def _stop(self) -> None:
+        if self._profiling:
+            self._profiling = False
+            tf.profiler.experimental.stop()

@@ -1,0 +1,26 @@
+"""From the user's data to one Dataset of (features, labels)."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_HOME = {
+    "ModelInput": "contract",
+    "call_input_fn": "contract",
+    "numpy_input_fn": "memory",
+    "pandas_input_fn": "memory",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    # Lazily: importing this package must not import TensorFlow.
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,110 @@
+"""What every test gets: a quiet TensorFlow, a check for leaks, the shared fixtures."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # has to be there before TensorFlow is imported
+
+# Examples that touch TensorFlow vary in time with the machine's load, never with the code.
+settings.register_profile("estimand", deadline=None)
+settings.load_profile("estimand")
+
+# Set by pytest itself, and by third parties when they are first imported inside a test.
+FOREIGN_VARIABLES = frozenset(
+    {
+        "ENABLE_RUNTIME_UPTIME_TELEMETRY",
+        "HDF5_PLUGIN_PATH",
+        "KMP_DUPLICATE_LIB_OK",
+        "KMP_INIT_AT_FORK",
+        "PYTEST_CURRENT_TEST",
+        "TF2_BEHAVIOR",
+        "TPU_ML_PLATFORM",
+        "TPU_ML_PLATFORM_VERSION",
+    }
+)
+SECONDS_TO_WIND_DOWN = 5.0
+
+
+@pytest.fixture(scope="session")
+def shared_fixtures() -> Path:
+    """Checkpoints and numbers written by tf.estimator 2.15, kept beside the repository."""
+    folder = Path(__file__).resolve().parents[2] / "shared" / "fixtures" / "upstream"
+    if not folder.is_dir():
+        pytest.skip("the fixtures written by tf.estimator are not at ../shared/fixtures/upstream")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def nothing_leaks() -> Iterator[None]:
+    """Fails a test that leaves an environment variable, a thread or a process behind."""
+    variables = our_variables()
+    threads = lasting_threads()
+    processes = set(child_processes())
+    yield
+    leaks = changed_variables(variables)
+    leaks += [f"thread {thread.name!r} still runs" for thread in still_there(threads)]
+    leaks += [
+        f"process {pid} still runs: {command}"
+        for pid, command in child_processes().items()
+        if pid not in processes
+    ]
+    if leaks:
+        pytest.fail("The test leaks:\n  " + "\n  ".join(leaks), pytrace=False)
+
+
+def our_variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES}
+
+
+def changed_variables(before: dict[str, str]) -> list[str]:
+    """One sentence per difference; puts the old values back, so that no other test suffers."""
+    after = our_variables()
+    found = []
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            found.append(f"variable {name}: {before.get(name)!r} became {after.get(name)!r}")
+            if name in before:
+                os.environ[name] = before[name]
+            else:
+                del os.environ[name]
+    return found
+
+
+def lasting_threads() -> set[threading.Thread]:
+    """Threads that would keep the process alive."""
+    return {thread for thread in threading.enumerate() if not thread.daemon}
+
+
+def still_there(before: set[threading.Thread]) -> list[threading.Thread]:
+    """Threads that came with the test and do not end within a grace period."""
+    deadline = time.monotonic() + SECONDS_TO_WIND_DOWN
+    new = lasting_threads() - before
+    for thread in new:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return sorted((thread for thread in new if thread.is_alive()), key=lambda thread: thread.name)
+
+
+def child_processes() -> dict[int, str]:
+    """Running children of this process by id, with their command lines. Linux only; else none."""
+    found = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # After the command name in brackets, which may hold anything: state, parent's id, …
+            state, parent = status.read_text().rpartition(")")[2].split()[:2]
+            if int(parent) != os.getpid() or state == "Z":
+                continue
+            command = status.with_name("cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended while we looked
+        # Python's own bookkeeper, shared by all users of multiprocessing in this process.
+        if "multiprocessing.resource_tracker" not in command:
+            found[int(status.parent.name)] = command.strip()
+    return found

@@ -1,0 +1,76 @@
+"""`estimand/__init__.py`: the list is true, complete and costs nothing until it is used."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import estimand as est
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def run_python(program: str) -> str:
+    """Output of a fresh interpreter, so that nothing is imported yet."""
+    finished = subprocess.run(
+        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout.strip()
+
+
+def test_every_public_name_resolves() -> None:
+    broken = {}
+    for name in est.__all__:
+        try:
+            getattr(est, name)
+        except Exception as error:
+            broken[name] = f"{type(error).__name__}: {error}"
+    assert est.__all__
+    assert not broken, "\n".join(f"est.{name}: {why}" for name, why in broken.items())
+
+
+def test_dir_lists_every_public_name() -> None:
+    assert set(est.__all__) <= set(dir(est))
+
+
+def test_type_checkers_see_the_same_names_from_the_same_modules() -> None:
+    tree = ast.parse(Path(est.__file__).read_text())
+    blocks = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {
+        alias.asname: (statement.module, alias.name)
+        for block in blocks
+        for statement in block.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+    listed = {}
+    for name, home in est._HOME.items():
+        module, _, attribute = home.partition(":")
+        listed[name] = (module, attribute) if attribute else tuple(module.rsplit(".", 1))
+    assert listed
+    assert seen == listed
+
+
+def test_unknown_name_is_an_attribute_error_that_names_it() -> None:
+    with pytest.raises(AttributeError, match="estimand has no public name 'Estimater'") as caught:
+        est.Estimater  # noqa: B018
+    assert (caught.value.name, caught.value.obj) == ("Estimater", est)
+
+
+def test_import_does_not_load_tensorflow() -> None:
+    program = "import sys, estimand; print('tensorflow' in sys.modules, 'numpy' in sys.modules)"
+    assert run_python(program) == "False False"
+
+
+def test_no_public_name_loads_keras() -> None:
+    program = (
+        "import sys, tensorflow, estimand\n"
+        "names = [getattr(estimand, name) for name in estimand.__all__]\n"
+        "print(len(names) > 0, 'keras' in sys.modules)"
+    )
+    assert run_python(program) == "True False"
