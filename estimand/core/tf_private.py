@@ -42,6 +42,7 @@ __all__ = [
     "initializer_set_from_checkpoint",
     "kept_resources",
     "keras_variable_being_created",
+    "make_graph_tensors_hashable",
     "object_graph_names",
     "replace_input",
     "save_slice",
@@ -308,3 +309,21 @@ def hook_arguments(hook: Any) -> dict[str, Any]:
 def set_final_ops_values(hook: Any, values: Any) -> None:
     """Let a `FinalOpsHook` of TensorFlow answer with values that were computed elsewhere."""
     hook._final_ops_values = values
+
+
+def make_graph_tensors_hashable() -> None:
+    """Let tensors of a traced model function be dict keys, as tensors of a v1 graph were.
+
+    `feed_dict={tensor: value}` in hooks and dicts keyed by tensors in model functions need it;
+    TensorFlow 2 refuses to hash tensors of a function graph. Eager ones stay unhashable.
+    """
+    original = tf.Tensor.__hash__
+    if getattr(original, "_estimand", False):
+        return
+
+    def __hash__(self: tf.Tensor) -> int:
+        graph = None if hasattr(self, "numpy") else getattr(self, "graph", None)
+        return original(self) if graph is None else id(self)
+
+    __hash__._estimand = True  # type: ignore[attr-defined]
+    tf.Tensor.__hash__ = __hash__  # type: ignore[method-assign]

@@ -4,7 +4,7 @@
     before_run -> [the step, with all fetches, in one execution] -> after_run -> end
 
 A hook without a `cadence` looks at every step. One that has a cadence is called only when it is
-due. A hook that has a `bind` method is given the running loop before `begin`.
+due.
 """
 
 from __future__ import annotations
@@ -24,6 +24,25 @@ from estimand.engine.tracing import Trace
 _train = tf.compat.v1.train
 SessionRunArgs = _train.SessionRunArgs
 ALSO = -1
+
+
+class LoopBound:
+    """Marks hooks made for these loops, which may also have
+
+    - `bind(loop)`, called before `begin` with the running loop,
+    - `stop_step`, a global step that training must not pass,
+    - `check(loss, step)`, called with the loss at the end of every block.
+
+    Only marked hooks are asked for these, so that a user's hook may use the names freely.
+    """
+
+    stop_step: int | None = None
+
+    def bind(self, loop: Any) -> None:
+        """Take the loop that is about to run."""
+
+    def check(self, loss: float, step: int) -> None:
+        """Look at the loss of the last step."""
 
 
 @dataclass
@@ -68,6 +87,10 @@ class HookRunner:
         self._schedules = [
             Schedule(getattr(hook, "cadence", None), start_step, now) for hook in self.hooks
         ]
+
+    @property
+    def bound(self) -> list[LoopBound]:
+        return [h for h in self.hooks if isinstance(h, LoopBound)]
 
     def steps_to_next_look(self, step: int) -> int | None:
         now = self._clock()

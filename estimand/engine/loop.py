@@ -98,9 +98,8 @@ class TrainingLoop:
 
     def run(self) -> None:
         """Train until the target, the end of input, a hook's wish or a signal."""
-        for hook in self._hooks.hooks:
-            if hasattr(hook, "bind"):
-                hook.bind(self)
+        for hook in self._hooks.bound:
+            hook.bind(self)
         self._hooks.begin()
         self._step = self.global_step()
         self._hooks.after_create_session(self._step)
@@ -119,7 +118,7 @@ class TrainingLoop:
         )
 
     def _last_step(self) -> int | None:
-        targets = [self._target, *(getattr(h, "stop_step", None) for h in self._hooks.hooks)]
+        targets = [self._target, *(hook.stop_step for hook in self._hooks.bound)]
         return min((t for t in targets if t is not None), default=None)
 
     def _block_length(self) -> int:
@@ -141,29 +140,33 @@ class TrainingLoop:
 
     def _run_block(self, steps: int) -> bool:
         """Run `steps` steps, letting the hooks look at the last; False when the input ended."""
-        look = self._hooks.before_run(self._step, steps * self._increment)
-        single = look is not None or self._choose_block_mode is not None
+        due = self._hooks.steps_to_next_look(self._step)
+        looked_at = due is not None and due <= steps * self._increment
+        single = looked_at or self._choose_block_mode is not None
+        plain = steps - 1 if single else steps
         start = time.perf_counter()
-        fetched: dict[int, Any] = {}
         try:
-            if steps > 1 or not single:
-                loss = self._program.loop(self._feeder, steps - 1 if single else steps)
+            if plain:
+                self.last_loss = self._program.loop(self._feeder, plain)
             if single:
-                loss, fetched = self._single_step(look)
-            self.last_loss = loss
+                step_before = self._step + plain * self._increment
+                look = self._hooks.before_run(step_before, self._increment) if looked_at else None
+                self.last_loss, fetched = self._single_step(look)
         except tf.errors.OutOfRangeError:
-            self._input_ended(steps)
+            self._input_ended()
             return False
-        first = self._step_seconds == 0
-        seconds = (time.perf_counter() - start) / steps
-        # The first step includes compiling, which says nothing about the next ones.
-        self._step_seconds = min(seconds, 0.01) if first else seconds
+        self._note_time(time.perf_counter() - start, steps)
         self._advance(steps)
         self._check_loss()  # before a hook can save the variables of a diverged model
-        if look is not None:
+        if single and look is not None:
             self._hooks.after_run(look, fetched, self._step)
         self._on_block(self._step, self.last_loss)
         return True
+
+    def _note_time(self, seconds: float, steps: int) -> None:
+        first = self._step_seconds == 0
+        # The first step includes compiling, which says nothing about the next ones.
+        self._step_seconds = min(seconds, 0.01) if first else seconds / steps
 
     def _single_step(self, look: Look | None) -> tuple[tf.Tensor, dict[int, Any]]:
         plan = self._no_fetches if look is None or look.plan is None else look.plan
@@ -199,17 +202,17 @@ class TrainingLoop:
                 "est.minimize(optimizer, loss), which does so."
             )
 
-    def _input_ended(self, steps: int) -> None:
+    def _input_ended(self) -> None:
         """The input ran out inside a block: take stock of what was done before that."""
         before, self._step = self._step, self.global_step()
-        if self._step > before or self.last_loss is None:
-            last = self._program.last_result()
-            self.last_loss = last if last is not None and self._step > before else self.last_loss
+        last = self._program.last_result()
+        if self._step > before and last is not None:
+            self.last_loss = last
             self._check_loss()
-        del steps
 
     def _check_loss(self) -> None:
-        for hook in self._hooks.hooks:
-            check = getattr(hook, "check", None)
-            if check is not None and self.last_loss is not None:
-                check(float(self.last_loss), self._step)
+        watching = self._hooks.bound
+        if watching and self.last_loss is not None:
+            loss = float(self.last_loss)
+            for hook in watching:
+                hook.check(loss, self._step)

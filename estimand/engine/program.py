@@ -48,9 +48,10 @@ class StepProgram:
         """Run `steps` steps in one call; the result of the last one."""
         if feeder.may_end_unexpectedly and self._last_result is None:
             self._last_result = tf.Variable(tf.zeros([], self._result.dtype), trainable=False)
-        function = self._function("loop", lambda: self._build_loop(feeder))
+        count = self._count(steps)
+        function = self._function("loop", lambda: self._build_loop(feeder), feeder.iterator, count)
         with tf_private.executor(self.block_mode == SINGLE_THREAD):
-            result = function(feeder.iterator, self._count(steps))
+            result = function(feeder.iterator, count)
         feeder.batches += steps
         return result
 
@@ -63,9 +64,10 @@ class StepProgram:
         key = ("loop_on", block_mode)
         with tf_private.executor(block_mode == SINGLE_THREAD):
             if key not in self._functions:
-                self._functions[key] = tf.function(
+                looping = tf.function(
                     lambda n, *b: self._while(n, lambda: list(b)), autograph=False
                 )
+                self._functions[key] = looping.get_concrete_function(self._count(steps), *batch)
             return self._functions[key](self._count(steps), *batch)
 
     def _build_loop(self, feeder: Feeder) -> Callable[..., tf.Tensor]:
@@ -99,7 +101,12 @@ class StepProgram:
     ) -> tuple[tf.Tensor, Any, list[tf.Tensor]]:
         """Run one step; its result, the fetched structure, and the batch if it is to be kept."""
         key = (plan.key, tuple(f.name for f in feeds), keep_batch)
-        function = self._function(key, lambda: self._build_step(feeder, plan, feeds, keep_batch))
+        function = self._function(
+            key,
+            lambda: self._build_step(feeder, plan, feeds, keep_batch),
+            feeder.iterator,
+            *feed_values,
+        )
         with tf_private.executor(self.block_mode == SINGLE_THREAD):
             result, reads, values, batch = function(feeder.iterator, *feed_values)
         feeder.batches += 1
@@ -128,11 +135,14 @@ class StepProgram:
 
     # Shared
 
-    def _function(self, key: Any, build: Callable[[], Callable[..., Any]]) -> Any:
-        key = (key, self.block_mode, self._last_result is not None)
+    def _function(self, key: Any, build: Callable[[], Callable[..., Any]], *args: Any) -> Any:
+        """The concrete function for `key`: calling it directly skips tf.function's dispatch."""
+        shapes = tuple((a.shape, a.dtype) for a in args[1:])
+        key = (key, shapes, self.block_mode, self._last_result is not None)
         if key not in self._functions:
             with tf_private.executor(self.block_mode == SINGLE_THREAD):
-                self._functions[key] = tf.function(build(), autograph=False)
+                traced = tf.function(build(), autograph=False)
+                self._functions[key] = traced.get_concrete_function(*args)
         return self._functions[key]
 
     def _count(self, steps: int) -> tf.Tensor:

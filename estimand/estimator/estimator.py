@@ -72,6 +72,7 @@ class Estimator:
         check_model_fn(model_fn, params)
         self._model_fn = model_fn
         self._live: LiveModel | None = None
+        tf_private.make_graph_tensors_hashable()
         if self._config._session_config is not None:
             apply_session_config(self._config._session_config)
         _log.info("Using config: %s", self._config)

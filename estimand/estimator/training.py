@@ -278,7 +278,8 @@ class _Run:
                 "Training with estimator made no steps. Perhaps input is empty or misspecified."
             )
         else:
-            _log.info("Loss for final step: %s.", float(loop.last_loss))
+            loss = loop.last_loss
+            _log.info("Loss for final step: %s.", getattr(loss, "numpy", lambda: loss)())
 
     def _program(self, trace: Trace) -> StepProgram:
         def make() -> StepProgram:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from estimand import hooks as ready_made
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
@@ -20,7 +22,7 @@ def assemble(
     chief = [adopt(h) for h in spec.training_chief_hooks or ()] if config.is_chief else []
     user = [adopt(h) for h in user_hooks]
     own = [adopt(h) for h in spec.training_hooks or ()]
-    savers = [h for h in (*chief, *user, *own) if isinstance(h, ready_made.CheckpointSaverHook)]
+    savers = _savers((*chief, *user, *own))
     default_saver = [] if savers else _checkpoint_hooks(config, trace.spec.scaffold)
     _attach_listeners(savers or default_saver, saving_listeners)
     return [
@@ -38,7 +40,7 @@ def eager_hooks(
 ) -> list[Any]:
     """The same without those that look at tensors of a graph."""
     user = [adopt(h) for h in user_hooks]
-    savers = [h for h in user if isinstance(h, ready_made.CheckpointSaverHook)]
+    savers = _savers(user)
     default_saver = (
         [] if savers else _checkpoint_hooks(config.replace(checkpoint_save_graph_def=False), None)
     )
@@ -62,6 +64,11 @@ def _checkpoint_hooks(config: RunConfig, scaffold: Any) -> list[Any]:
     ]
 
 
+def _savers(hooks: Sequence[Any]) -> list[Any]:
+    kinds = (ready_made.CheckpointSaverHook, tf.compat.v1.train.CheckpointSaverHook)
+    return [h for h in hooks if isinstance(h, kinds)]
+
+
 def _attach_listeners(savers: Sequence[Any], saving_listeners: Sequence[Any]) -> None:
     if not saving_listeners:
         return
@@ -70,7 +77,8 @@ def _attach_listeners(savers: Sequence[Any], saving_listeners: Sequence[Any]) ->
             "There should be a CheckpointSaverHook to use saving_listeners. Please set one of the "
             "RunConfig.save_checkpoints_steps or RunConfig.save_checkpoints_secs."
         )
-    savers[0]._listeners.extend(saving_listeners)
+    known = savers[0]._listeners
+    known.extend(listener for listener in saving_listeners if listener not in known)
 
 
 def _chief_watchers(trace: Trace, config: RunConfig) -> list[Any]:

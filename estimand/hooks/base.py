@@ -10,13 +10,14 @@ from estimand.core import tf_private
 from estimand.core.errors import ConfigError
 from estimand.engine import fetching
 from estimand.engine.cadence import Cadence
+from estimand.engine.hook_runner import LoopBound
 from estimand.engine.session import TracedSession
 
 _train = tf.compat.v1.train
 _CALLED_AT_STEPS = ("before_run", "after_run", "cadence")
 
 
-class LoopHook(tf.compat.v1.train.SessionRunHook):
+class LoopHook(LoopBound, tf.compat.v1.train.SessionRunHook):
     """A hook that knows the loop it runs in and says when it looks.
 
     It also works where there is no such loop, in a v1 `MonitoredSession` or driven by hand: then
