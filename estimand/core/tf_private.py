@@ -38,6 +38,7 @@ __all__ = [
     "eager_mode",
     "executor",
     "fresh_keras_names",
+    "get_variable_is_creating",
     "hook_arguments",
     "initializer_set_from_checkpoint",
     "kept_resources",
@@ -118,6 +119,21 @@ def keras_variable_being_created(depth: int = 24) -> tuple[Any, bool]:
         elif hasattr(caller, "update_state") and hasattr(caller, "reset_state"):
             return variable, True
     return variable, False
+
+
+def get_variable_is_creating(depth: int = 8) -> bool:
+    """Whether the variable being created was asked for through `get_variable`.
+
+    Executing eagerly, `get_variable` itself adds what it creates to the collections.
+    """
+    frame = sys._getframe(1)
+    for _ in range(depth):
+        frame = frame.f_back  # type: ignore[assignment]
+        if frame is None:
+            return False
+        if frame.f_code.co_name == "_get_single_variable":
+            return True
+    return False
 
 
 @contextlib.contextmanager

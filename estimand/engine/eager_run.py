@@ -19,6 +19,7 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.core.spec import EstimatorSpec
+from estimand.engine.tracing import building_scopes
 from estimand.engine.variables import EngineVariable, TracedVariables, VariableStore
 
 _v1 = tf.compat.v1
@@ -56,6 +57,7 @@ class EagerRunner:
     create_global_step: Callable[[tf.Graph], tf.Variable]
     store: VariableStore
     mode: str
+    seed: int | None = None
     _local: dict[str, EngineVariable] = field(default_factory=dict)
     _metrics: list[Any] = field(default_factory=list)
 
@@ -63,8 +65,7 @@ class EagerRunner:
         """One step: whatever the model function does has been done when this returns."""
         with (
             tf_private.fresh_eager_scope() as graph,
-            tf_private.fresh_keras_names(),
-            tf_private.v1_summaries_stay_v1(),
+            building_scopes(self.seed),
             self.store.tracing(graph, keep_local=self._local) as variables,
             tf.GradientTape(persistent=True) as tape,
             _v1_code_runs_eagerly(),
@@ -123,10 +124,23 @@ def _replacements() -> list[tuple[Any, str, Callable[[Any], Any]]]:
     metrics = [n for n in metric_names if callable(getattr(_v1.metrics, n))]
     return [
         (_v1.train.Optimizer, "compute_gradients", _tape_gradients),
+        (_v1.train.Optimizer, "apply_gradients", _something_to_return),
+        (tf, "group", _something_to_return),
+        (_v1, "group", _something_to_return),
         (tf, "gradients", _tape_tf_gradients),
         (_v1, "gradients", _tape_tf_gradients),
         *((_v1.metrics, name, _eager_metric) for name in metrics),
     ]
+
+
+def _something_to_return(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Done at once, these return None in eager mode; a train_op has to be something."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        return tf.constant(True) if result is None and tf.executing_eagerly() else result
+
+    return call
 
 
 def _tape_gradients(original: Callable[..., Any]) -> Callable[..., Any]:

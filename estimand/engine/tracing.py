@@ -128,7 +128,7 @@ def trace_model(
                 built["metrics"] = MetricSet.of(spec, variables)
         return []
 
-    with _tracing_scopes(seed):
+    with building_scopes(seed), tf_private.single_threaded_tracing():
         wrapped = tf.compat.v1.wrap_function(build, signature)
     graph = wrapped.graph
     trace = Trace(
@@ -162,18 +162,15 @@ def pack_batch(element_spec: tuple[Any, Any], flat: Sequence[tf.Tensor]) -> tupl
 
 
 @contextlib.contextmanager
-def _tracing_scopes(seed: int | None) -> Iterator[None]:
+def building_scopes(seed: int | None) -> Iterator[None]:
+    """What holds while a model function runs, traced or eager."""
     # Keras draws the seeds of unseeded initializers from Python's generator: make them follow
     # tf_random_seed, and leave the user's own stream where it was.
     state = random.getstate()
     if seed is not None:
         random.seed(seed)
     try:
-        with (
-            tf_private.fresh_keras_names(),
-            tf_private.v1_summaries_stay_v1(),
-            tf_private.single_threaded_tracing(),
-        ):
+        with tf_private.fresh_keras_names(), tf_private.v1_summaries_stay_v1():
             yield
     finally:
         random.setstate(state)

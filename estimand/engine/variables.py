@@ -158,7 +158,9 @@ class VariableStore:
             collections = [_Keys.LOCAL_VARIABLES, _Keys.METRIC_VARIABLES]
             trainable = False
         local = _Keys.GLOBAL_VARIABLES not in collections
-        known = (traced.kept_local or {}) if local else self._shared
+        known = traced.kept_local if local else self._shared
+        if known is None:
+            known = {}
         variable = known.get(name)
         if variable is None:
             variable = known[name] = _make_variable(traced, name, trainable, kwargs)
@@ -166,8 +168,10 @@ class VariableStore:
             _check_same_shape(name, variable, kwargs)
         if trainable and _Keys.TRAINABLE_VARIABLES not in collections:
             collections.append(_Keys.TRAINABLE_VARIABLES)
-        for collection in collections:
-            traced.graph.add_to_collection(collection, variable)
+        eager_run = traced.kept_local is not None
+        if not (eager_run and tf_private.get_variable_is_creating()):
+            for collection in collections:
+                traced.graph.add_to_collection(collection, variable)
         traced.by_name[name] = variable
         if local:
             traced.local[name] = variable

@@ -233,10 +233,9 @@ class Estimator:
             self._live = LiveModel(self._build, self._create_and_assert_global_step)
         return self._live
 
-    def _eager_runner(self, mode: str) -> EagerRunner:
-        return EagerRunner(
-            self._build, self._create_and_assert_global_step, self._live_model.store, mode
-        )
+    def _eager_runner(self, mode: str, seed: int) -> EagerRunner:
+        store = self._live_model.store
+        return EagerRunner(self._build, self._create_and_assert_global_step, store, mode, seed)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(model_dir={self._model_dir!r})"

@@ -41,7 +41,7 @@ def evaluate(
         input_fn, mode=ModeKeys.EVAL, params=estimator.params, config=estimator.config
     )
     if estimator._config.run_eagerly:
-        path, results = _evaluate_eagerly(estimator, given, steps, checkpoint_path)
+        path, results = _evaluate_eagerly(estimator, given, steps, checkpoint_path, seed)
     else:
         path, results = _evaluate(estimator, given, steps, hooks, checkpoint_path, seed)
     write_eval_results(estimator.eval_dir(name), results, int(results[GLOBAL_STEP]), path)
@@ -67,9 +67,13 @@ def _evaluate(
 
 
 def _evaluate_eagerly(
-    estimator: Estimator, given: ModelInput, steps: int | None, checkpoint_path: str | None
+    estimator: Estimator,
+    given: ModelInput,
+    steps: int | None,
+    checkpoint_path: str | None,
+    seed: int,
 ) -> tuple[str | None, dict[str, Any]]:
-    runner = estimator._eager_runner(ModeKeys.EVAL)
+    runner = estimator._eager_runner(ModeKeys.EVAL, seed)
     first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
     eager.build(estimator, runner, given.element_spec, first, checkpoint_path)
     feeder = Feeder(given.dataset, given.unpack, keep_alive=given)

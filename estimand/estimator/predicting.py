@@ -62,7 +62,7 @@ def _start(
         )
     features_spec, _ = given.element_spec
     if estimator._config.run_eagerly:
-        return _start_eagerly(estimator, given, predict_keys, checkpoint_path)
+        return _start_eagerly(estimator, given, predict_keys, checkpoint_path, seed)
     live = estimator._live_model
     trace = live.trace(ModeKeys.PREDICT, (features_spec, None), seed)
     path = fill_variables(estimator, trace, checkpoint_path, purpose="predict")
@@ -84,10 +84,14 @@ def _start(
 
 
 def _start_eagerly(
-    estimator: Estimator, given: ModelInput, predict_keys: Any, checkpoint_path: str | None
+    estimator: Estimator,
+    given: ModelInput,
+    predict_keys: Any,
+    checkpoint_path: str | None,
+    seed: int,
 ) -> tuple[Any, Iterator[Any]]:
     spec = (given.element_spec[0], None)
-    runner = estimator._eager_runner(ModeKeys.PREDICT)
+    runner = estimator._eager_runner(ModeKeys.PREDICT, seed)
 
     def feeder() -> Feeder:
         return Feeder(given.dataset, given.unpack, with_labels=False, keep_alive=given)

@@ -244,7 +244,7 @@ class _Run:
         config, store = self.estimator._config, self.estimator._live_model.store
         given = self._call_input_fn(input_fn)
         tf.random.set_seed(self.seed)
-        runner = self.estimator._eager_runner(ModeKeys.TRAIN)
+        runner = self.estimator._eager_runner(ModeKeys.TRAIN, self.seed)
         first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
         trace = eager.build(self.estimator, runner, given.element_spec, first)
         self.feeder = self._feeder(given)
