@@ -35,8 +35,11 @@ __all__ = [
     "ResourceVariable",
     "SessionInterface",
     "add_control_inputs",
+    "capture",
     "eager_mode",
     "executor",
+    "first_read_values",
+    "fresh_eager_scope",
     "fresh_keras_names",
     "get_variable_is_creating",
     "hook_arguments",
@@ -51,6 +54,7 @@ __all__ = [
     "set_final_ops_values",
     "single_threaded_tracing",
     "v1_summaries_stay_v1",
+    "variables_read_in",
 ]
 
 _SINGLE_THREADED = "SINGLE_THREADED_EXECUTOR"
@@ -86,6 +90,18 @@ def executor(single_threaded: bool) -> Iterator[None]:
             yield
     else:
         yield
+
+
+def variables_read_in(graph: tf.Graph) -> list[tf.Variable]:
+    """Variables that a function graph, or an eager scope, reads, in the order of first sight.
+
+    The public `graph.variables` is filled only when tracing is over; a model function that uses
+    variables made outside of it needs them before (`est.minimize` without a list).
+    """
+    if hasattr(graph, "_estimand_first_reads"):
+        return [variable for variable, _ in graph._estimand_first_reads.values()]
+    by_handle = {id(v.handle): v for v in graph._watched_variables}
+    return [by_handle[id(outer)] for outer, _ in graph.captures if id(outer) in by_handle]
 
 
 def add_control_inputs(op: tf.Operation, before: Sequence[tf.Operation]) -> None:
@@ -252,7 +268,25 @@ def fresh_eager_scope() -> Iterator[tf.Graph]:
         _context.eager_mode(),
         EagerVariableStore().as_default(),
     ):
+        _note_reads(graph)
         yield graph
+
+
+def first_read_values(graph: tf.Graph) -> dict[int, tf.Tensor]:
+    """What each variable held when code in a `fresh_eager_scope` first read it, by its id."""
+    return {key: value for key, (_, value) in graph._estimand_first_reads.items()}
+
+
+def _note_reads(graph: tf.Graph) -> None:
+    """A gradient tape tells the trainable variables only; this is how TensorFlow tells all."""
+    reads = graph._estimand_first_reads = {}
+
+    def watch_variable(variable: tf.Variable) -> None:
+        if id(variable) not in reads:
+            reads[id(variable)] = (variable, None)  # reading it comes here again
+            reads[id(variable)] = (variable, variable.read_value())
+
+    graph.watch_variable = watch_variable
 
 
 # For each hook of TensorFlow: which attribute holds which argument, and what the arguments that
@@ -343,3 +377,11 @@ def make_graph_tensors_hashable() -> None:
 
     __hash__._estimand = True  # type: ignore[attr-defined]
     tf.Tensor.__hash__ = __hash__  # type: ignore[method-assign]
+
+
+def capture(tensor: tf.Tensor) -> tf.Tensor:
+    """The stand-in for an outside tensor in the function graph being built; its own stay as is.
+
+    Using the tensor in an op would do the same, but graph import wants the stand-in itself.
+    """
+    return tf.compat.v1.get_default_graph().capture(tensor)

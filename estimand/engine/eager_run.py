@@ -34,6 +34,8 @@ class EagerTrace:
     spec: EstimatorSpec
     variables: TracedVariables
     global_step: tf.Variable
+    # Of variables made outside of the model function: what they held before this step.
+    outside_values: dict[str, tf.Tensor] = field(default_factory=dict)
 
     def collection(self, name: str) -> list[Any]:
         return list(dict.fromkeys(self.variables.graph.get_collection(name)))
@@ -76,7 +78,12 @@ class EagerRunner:
                 spec = self.call_model_fn(features, labels, self.mode)
             finally:
                 del _active.step
-        return EagerTrace(self.mode, spec, variables, global_step)
+        made_inside = set(variables.by_name)
+        self.store.adopt_foreign(variables)
+        values = tf_private.first_read_values(graph)
+        outside = {n: v for n, v in variables.by_name.items() if n not in made_inside}
+        outside_values = {n: values[id(v)] for n, v in outside.items()}
+        return EagerTrace(self.mode, spec, variables, global_step, outside_values)
 
     def start_anew(self) -> None:
         """Forget metrics and local variables, as at the start of an evaluation."""

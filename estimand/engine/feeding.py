@@ -66,7 +66,9 @@ def _without_hidden_buffers(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = False
-    return dataset.prefetch(_PREFETCH).with_options(options)
+    if "Prefetch" not in type(dataset).__name__:  # each hand-over between threads costs time
+        dataset = dataset.prefetch(_PREFETCH)
+    return dataset.with_options(options)
 
 
 class InputPosition:

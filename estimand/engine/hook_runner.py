@@ -113,27 +113,29 @@ class HookRunner:
         look, fetches, feed_dict = Look(), {}, {}
         if also is not None:
             fetches[ALSO] = also
-        for hook in due:
-            context = _train.SessionRunContext(SessionRunArgs(None), self._session)
-            request = hook.before_run(context)
-            if request is not None:
-                if not isinstance(request, SessionRunArgs):
-                    request = SessionRunArgs(request)
-                fetches[len(look.contexts)] = request.fetches
-                _merge_feeds(feed_dict, request.feed_dict)
-            self.stop_requested |= context.stop_requested
-            look.contexts.append((hook, context, request is not None))
+        with self._trace.as_default():  # hooks look up tensors here, too
+            for hook in due:
+                context = _train.SessionRunContext(SessionRunArgs(None), self._session)
+                request = hook.before_run(context)
+                if request is not None:
+                    if not isinstance(request, SessionRunArgs):
+                        request = SessionRunArgs(request)
+                    fetches[len(look.contexts)] = request.fetches
+                    _merge_feeds(feed_dict, request.feed_dict)
+                self.stop_requested |= context.stop_requested
+                look.contexts.append((hook, context, request is not None))
         look.feeds, look.feed_values = resolve_feeds(self._trace, feed_dict)
         look.plan = self._plan(fetches)
         return look
 
     def after_run(self, look: Look, fetched: dict[int, Any], step: int) -> None:
-        for index, (hook, context, _) in enumerate(look.contexts):
-            values = _train.SessionRunValues(
-                results=fetched.get(index), options=None, run_metadata=None
-            )
-            hook.after_run(context, values)
-            self.stop_requested |= context.stop_requested
+        with self._trace.as_default():
+            for index, (hook, context, _) in enumerate(look.contexts):
+                values = _train.SessionRunValues(
+                    results=fetched.get(index), options=None, run_metadata=None
+                )
+                hook.after_run(context, values)
+                self.stop_requested |= context.stop_requested
         now = self._clock()
         looked = {id(hook) for hook, _, _ in look.contexts}
         for hook, schedule in zip(self.hooks, self._schedules, strict=True):

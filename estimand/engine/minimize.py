@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.engine import eager_run, effects
 from estimand.engine.variables import TracedVariables, traced_variables
@@ -92,5 +93,5 @@ def _all_trainable(traced: TracedVariables) -> list[tf.Variable]:
     """What v1 code calls trainable, and what was built outside of the model function."""
     found = tf.compat.v1.trainable_variables()
     known = {id(v) for v in found}
-    used = traced.graph.variables  # type: ignore[attr-defined]
+    used = tf_private.variables_read_in(traced.graph)
     return found + [v for v in used if v.trainable and id(v) not in known]

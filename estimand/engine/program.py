@@ -77,10 +77,9 @@ class StepProgram:
         return loop
 
     def _while(self, steps: tf.Tensor, next_batch: Callable[[], list[tf.Tensor]]) -> tf.Tensor:
-        step = self.trace.prune([self._result, *self.targets], self.trace.inputs)
-
         def body(index: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            result = step(*next_batch())[0]
+            fetches = [self._result, *self.targets]
+            result = self.trace.place(fetches, self.trace.inputs, next_batch())[0]
             if self._last_result is not None:
                 self._last_result.assign(result)
             return index + 1, result
@@ -116,19 +115,17 @@ class StepProgram:
     def _build_step(
         self, feeder: Feeder, plan: FetchPlan, feeds: Sequence[tf.Tensor], keep_batch: bool
     ) -> Callable[..., Any]:
-        fed = {f.name for f in feeds}
-        inputs = [t for t in self.trace.inputs if t.name not in fed]
-        step = self.trace.prune(
-            [self._result, *self.targets, *plan.graph_fetches], [*inputs, *feeds]
-        )
+        fetches = [self._result, *self.targets, *plan.graph_fetches]
         target_tensors = sum(not isinstance(t, tf.Operation) for t in self.targets)
 
         def run(iterator: Any, *feed_values: tf.Tensor) -> Any:
             batch = feeder.flatten(iterator.get_next())
-            used = [b for t, b in zip(self.trace.inputs, batch, strict=True) if t.name not in fed]
+            given = dict(zip((t.name for t in self.trace.inputs), batch, strict=True))
+            given |= dict(zip((t.name for t in feeds), feed_values, strict=True))
+            fed = {t.name: t for t in (*self.trace.inputs, *feeds)}
             # Before the step in program order, which automatic control dependencies keep.
             reads = [v.read_value() for v in plan.reads]
-            values = step(*used, *feed_values)
+            values = self.trace.place(fetches, list(fed.values()), [given[n] for n in fed])
             return values[0], reads, values[1 + target_tensors :], batch if keep_batch else []
 
         return run

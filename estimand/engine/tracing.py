@@ -23,6 +23,7 @@ from estimand.core.errors import ModelFnError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine import effects, randomness
+from estimand.engine.inlining import GraphCopy
 from estimand.engine.metrics import MetricSet
 from estimand.engine.variables import TracedVariables, VariableStore
 
@@ -59,6 +60,7 @@ class Trace:
     initialized: bool = False
     kept: list[Any] = field(default_factory=list)
     metrics: MetricSet | None = None
+    _copy: GraphCopy | None = None
     _pruned: dict[tuple[str, ...], Any] = field(default_factory=dict)
 
     def prune(
@@ -76,6 +78,21 @@ class Trace:
             return [results[i] for i in tensors]
 
         return call
+
+    def place(
+        self,
+        fetches: Sequence[tf.Tensor | tf.Operation],
+        feeds: Sequence[tf.Tensor],
+        values: Sequence[tf.Tensor],
+    ) -> list[tf.Tensor]:
+        """Copy what `fetches` need into the function being built; its tensors among them.
+
+        Ops among `fetches` run too: automatic control dependencies see to that.
+        """
+        if self._copy is None or self._copy.size != len(self.graph.get_operations()):
+            self._copy = GraphCopy(self.graph)
+        placed = self._copy.place(fetches, feeds, values)
+        return [p for p in placed if not isinstance(p, tf.Operation)]
 
     def needs_input(self, fetches: Sequence[tf.Tensor | tf.Operation]) -> bool:
         """Whether computing `fetches` needs a batch."""

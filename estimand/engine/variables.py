@@ -103,6 +103,7 @@ class VariableStore:
     def __init__(self) -> None:
         self._shared: dict[str, EngineVariable] = {}
         self._foreign: dict[int, tuple[str, tf.Variable]] = {}
+        self._keras_variables: dict[int, Any] = {}
         # Which checkpoint each variable's present value came from; absent = not from one.
         self._loaded: dict[str, str] = {}
         # Trained, but not saved: then the values in memory are all there is of the model.
@@ -118,7 +119,9 @@ class VariableStore:
         Local variables belong to one trace; `keep_local` carries them over to the next one,
         for code that is run anew at every step.
         """
-        traced = TracedVariables(graph, kept_local=keep_local)
+        traced = TracedVariables(
+            graph, kept_local=keep_local, keras_variables=dict(self._keras_variables)
+        )
         graph.add_to_collection(_TRACED, traced)
 
         def create(next_creator: Any, **kwargs: Any) -> tf.Variable:
@@ -136,10 +139,15 @@ class VariableStore:
     def adopt_foreign(self, traced: TracedVariables) -> None:
         """Take in variables that the traced code used but that were made outside of it."""
         known = {id(v) for v in traced.by_name.values()}
-        for variable in traced.graph.variables:  # type: ignore[attr-defined]
+        # A Keras layer made outside may have been built, that is, got its variables, inside an
+        # earlier trace.
+        built_earlier = {id(v): n for n, v in self._shared.items()}
+        for variable in tf_private.variables_read_in(traced.graph):
             if id(variable) in known:
                 continue
-            name, _ = self._foreign.get(id(variable), (None, None))
+            name = built_earlier.get(id(variable))
+            if name is None:
+                name, _ = self._foreign.get(id(variable), (None, None))
             if name is None:
                 taken = {n for n, _ in self._foreign.values()} | set(self._shared)
                 name = _unique(variable.name.split(":")[0], taken)
@@ -178,6 +186,8 @@ class VariableStore:
         if keras_variable is not None:
             traced.tf2_style[name] = variable
             traced.keras_variables[id(variable)] = keras_variable
+            if not local:
+                self._keras_variables[id(variable)] = keras_variable
         return variable
 
     # What the values are, so that nothing is read from disk twice.

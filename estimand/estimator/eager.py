@@ -171,6 +171,8 @@ def build(
             initial = getattr(variable, "_estimand_first_value", None)
             if initial is not None:
                 variable.assign(initial)
+        for name, value in trace.outside_values.items():
+            trace.variables.by_name[name].assign(value)
         if estimator._warm_start_settings is not None:
             saved = trace.variables.saved()
             trainable = {n for n, v in saved.items() if v.trainable}

@@ -97,7 +97,7 @@ class PredictProgram:
         ]
 
     def _step(self, batch: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        return self._trace.prune(self.tensors, self._trace.inputs)(*batch)
+        return self._trace.place(self.tensors, self._trace.inputs, batch)
 
     def _one(self, feeder: Feeder, counted: bool) -> Any:
         def run(iterator: Any, batches: tf.Tensor) -> Any:

@@ -1,0 +1,187 @@
+"""All contestants of a workload alive at the same time, each working when it is its turn.
+
+A shared machine is never equally fast for two minutes. So no contestant runs for long: in each
+round everybody has one short turn, in shuffled order, and only values of the same round are
+compared.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import environments
+from workload import Contestant, Workload
+
+Round = dict[str, dict[str, float]]  # contestant -> measure -> value
+
+
+class Died(Exception):
+    """A contestant's process ended before its time."""
+
+
+class Runner:
+    """The process of one contestant."""
+
+    def __init__(self, workload_name: str, contestant: Contestant, scratch: str, quick: bool):
+        self.name = contestant.name
+        self._log = tempfile.NamedTemporaryFile("w+", dir=scratch, suffix=".log")
+        python = environments.interpreter(contestant.environment)
+        command = [str(python), str(environments.BENCH / "child.py"), workload_name, self.name]
+        started = {"BENCH_STARTED": repr(time.time())}
+        self._process = subprocess.Popen(
+            [*command, *(["--quick"] if quick else [])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            cwd=scratch,
+            env={**_surroundings(scratch), **started},
+        )
+
+    def tell(self, command: str) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(command + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise Died(self._last_words()) from None
+
+    def hear(self, key: str) -> dict:
+        """The next answer, which must have `key`."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise Died(self._last_words())
+        answer = json.loads(line)
+        if key not in answer:
+            raise Died(f"expected {key!r}, got {answer}")
+        return answer
+
+    def turn(self) -> dict[str, float]:
+        self.tell("go")
+        values = self.hear("values")["values"]
+        self.hear("ready")
+        return values
+
+    def stop(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+        self._log.close()
+
+    def _last_words(self) -> str:
+        self._process.wait()
+        self._log.seek(0)
+        return self._log.read()[-1500:].strip() or f"exit code {self._process.returncode}"
+
+
+def _surroundings(scratch: str) -> dict[str, str]:
+    quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "TMPDIR": scratch}
+    # Without byte code on disk every process would compile its imports anew.
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, **quiet}
+
+
+def run(
+    name: str, workload: Workload, present: Sequence[Contestant], *, rounds: int, quick: bool
+) -> list[Round]:
+    """Race the contestants that are `present`; what each round brought."""
+    order = random.Random(name)
+    with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
+        if workload.fresh_process:
+            return _race_of_processes(name, present, scratch, rounds, quick, order)
+        return _race(name, present, scratch, rounds, quick, order)
+
+
+def _race(
+    name: str,
+    present: Sequence[Contestant],
+    scratch: str,
+    rounds: int,
+    quick: bool,
+    order: random.Random,
+) -> list[Round]:
+    runners = [Runner(name, c, scratch, quick) for c in present]
+    try:
+        for command, answer in ((None, "loaded"), ("begin", "ready")):
+            for runner in list(runners):
+                with _dropping(runner, runners):
+                    if command is not None:
+                        runner.tell(command)
+                    runner.hear(answer)
+        results: list[Round] = []
+        for _ in range(rounds):
+            results.append({})
+            for runner in order.sample(runners, len(runners)):
+                with _dropping(runner, runners):
+                    results[-1][runner.name] = runner.turn()
+        return results
+    finally:
+        for runner in runners:
+            runner.stop()
+
+
+def _race_of_processes(
+    name: str,
+    present: Sequence[Contestant],
+    scratch: str,
+    rounds: int,
+    quick: bool,
+    order: random.Random,
+) -> list[Round]:
+    remaining = list(present)
+    results: list[Round] = []
+    for _ in range(rounds):
+        results.append({})
+        for contestant in order.sample(remaining, len(remaining)):
+            os.sync()  # what the one before left to be written shall not burden this one
+            runner = Runner(name, contestant, scratch, quick)
+            with _dropping(runner, []):
+                results[-1][contestant.name] = runner.hear("values")["values"]
+                runner.stop()
+            if contestant.name not in results[-1]:
+                remaining.remove(contestant)
+            _clear(scratch)
+    return results
+
+
+class _dropping:
+    """Take a contestant that dies out of the race, and say why; the others go on."""
+
+    def __init__(self, runner: Runner, runners: list[Runner]) -> None:
+        self._runner, self._runners = runner, runners
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Died):
+            return False
+        print(f"  {self._runner.name}: failed\n{error}\n")
+        if self._runner in self._runners:
+            self._runners.remove(self._runner)
+        self._runner.stop()
+        return True
+
+
+def _clear(scratch: str) -> None:
+    """Remove what a contestant left on disk, so that many large checkpoints never add up."""
+    import shutil
+
+    for path in Path(scratch).iterdir():
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,89 @@
+"""The contestant's side of a race: work when told to, and say how it went.
+
+A contestant that repeats small steps calls `tick` after each of them (or after each hundred);
+`tick` blocks while it is another's turn. A turn is a short time that is not measured, in which
+input buffers that filled up while waiting are drained, and then the measured time:
+
+    | warm up, once | wait | settle | measured | wait | settle | measured | ...
+
+A contestant that measures itself calls `wait` and `report` in turn.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import time
+from typing import IO, Any
+
+_WARM_UP_SECONDS = 1.0
+_SETTLE_SECONDS = 0.15
+
+
+class Turns:
+    """When this process may work."""
+
+    def __init__(self, commands: IO[str], answers: IO[str], *, quick: bool = False) -> None:
+        self._commands = commands
+        self._answers = answers
+        self.quick = quick
+        self.measured_seconds = 0.4
+        self._phase = self._warming_up
+        self._phase_began = time.perf_counter()
+        self._cpu_began = 0.0
+        self._units = 0
+
+    # For contestants that repeat steps
+
+    def tick(self, units: int = 1) -> None:
+        """Count `units` of work as done."""
+        self._units += units
+        self._phase(time.perf_counter() - self._phase_began)
+
+    def _warming_up(self, seconds: float) -> None:
+        if seconds >= _WARM_UP_SECONDS:
+            self.wait()
+            self._enter(self._settling)
+
+    def _settling(self, seconds: float) -> None:
+        if seconds >= _SETTLE_SECONDS:
+            self._enter(self._measuring)
+
+    def _measuring(self, seconds: float) -> None:
+        if seconds >= self.measured_seconds:
+            cpu = _cpu_seconds() - self._cpu_began
+            self.report(rate=self._units / seconds, cpu_seconds_per_unit=cpu / self._units)
+            self.wait()
+            self._enter(self._settling)
+
+    def _enter(self, phase: Any) -> None:
+        self._phase, self._units = phase, 0
+        self._cpu_began = _cpu_seconds()
+        self._phase_began = time.perf_counter()
+
+    # For contestants that measure themselves
+
+    def wait(self) -> None:
+        """Wait for the next turn; does not return when the race is over."""
+        self.say({"ready": True})
+        self.obey("go")
+
+    def report(self, **values: float) -> None:
+        """Give the values measured in this turn."""
+        self.say({"values": values})
+
+    # The lines themselves
+
+    def say(self, message: dict[str, Any]) -> None:
+        self._answers.write(json.dumps(message) + "\n")
+        self._answers.flush()
+
+    def obey(self, command: str) -> None:
+        if self._commands.readline().strip() != command:
+            os._exit(0)  # at once, from within whatever training loop this is
+
+
+def _cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime

@@ -1,0 +1,85 @@
+"""Copies the wanted part of a traced graph into the function that is being built.
+
+Calling the step as a function of its own costs tens of microseconds per step in the
+single-threaded executor; its ops, placed directly into the loop's body, cost nothing extra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core import tf_private
+
+
+class GraphCopy:
+    """A graph as a message, from which parts can be placed into other graphs."""
+
+    def __init__(self, graph: tf.Graph) -> None:
+        self._graph = graph
+        self._definition = graph.as_graph_def()
+        self._nodes = {node.name: node for node in self._definition.node}
+        self.size = len(graph.get_operations())
+        self._captures = {
+            inner.op.name: outer
+            for outer, inner in graph.captures  # type: ignore[attr-defined]
+        }
+
+    def place(
+        self,
+        fetches: Sequence[tf.Tensor | tf.Operation],
+        feeds: Sequence[tf.Tensor],
+        values: Sequence[tf.Tensor],
+    ) -> list[tf.Tensor | tf.Operation]:
+        """Copy what `fetches` need into the default graph, with `values` in place of `feeds`."""
+        fed = {
+            feed.name: tf_private.capture(value) for feed, value in zip(feeds, values, strict=True)
+        }
+        part, used = self._part(fetches, fed)
+        for name in used:
+            if name in self._captures:
+                fed[f"{name}:0"] = tf_private.capture(self._captures[name])
+        wanted = [f.name for f in fetches if f.name not in fed]
+        needed = {k: v for k, v in fed.items() if k.split(":")[0] in used}
+        placed = iter(
+            tf.graph_util.import_graph_def(
+                part, input_map=needed, return_elements=wanted, name="step"
+            )
+        )
+        return [fed[f.name] if f.name in fed else next(placed) for f in fetches]
+
+    def _part(
+        self, fetches: Sequence[tf.Tensor | tf.Operation], fed: dict[str, tf.Tensor]
+    ) -> tuple[Any, set[str]]:
+        """The nodes that `fetches` need, and the names of those that are given from outside."""
+        part = tf.compat.v1.GraphDef()
+        part.versions.CopyFrom(self._definition.versions)
+        part.library.CopyFrom(self._definition.library)
+        outside: set[str] = set()
+        stack = [f.name for f in fetches if f.name not in fed]
+        seen: set[str] = set()
+        while stack:
+            reference = stack.pop()
+            name = reference.lstrip("^").split(":")[0]
+            output = reference if ":" in reference else f"{name}:0"
+            if not reference.startswith("^") and (output in fed or name in self._captures):
+                outside.add(name)
+                continue
+            if name in seen:
+                continue
+            seen.add(name)
+            stack.extend(self._nodes[name].input)
+        for node in self._definition.node:  # in the order of creation
+            if node.name in seen:
+                copied = part.node.add()
+                copied.CopyFrom(node)
+                _forget_colocation(copied)
+        return part, outside
+
+
+def _forget_colocation(node: Any) -> None:
+    """It names nodes that may not be part of the copy; all devices are chosen already."""
+    if "_class" in node.attr:
+        del node.attr["_class"]

@@ -1,0 +1,80 @@
+"""Killed with SIGKILL again and again, training ends where it would have ended anyway."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimand.engine import checkpoints
+from tests.integration.processes import child, run, wait_until
+from tests.integration.programs import train_net
+
+KILLS = 20
+LONGEST_LIFE = 1.2  # seconds from the first step
+
+
+def weights(model_dir: Path) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(str(model_dir))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def assert_identical(first: Path, second: Path) -> None:
+    ours, theirs = weights(first), weights(second)
+    assert ours.keys() == theirs.keys()
+    different = [name for name in ours if ours[name].tobytes() != theirs[name].tobytes()]
+    assert not different
+
+
+def newest_step(model_dir: Path) -> int:
+    path = checkpoints.latest_checkpoint(model_dir)
+    return -1 if path is None else checkpoints.checkpoint_step(path)
+
+
+def train_and_kill(model_dir: Path, kills: int, max_steps: int, **config: object) -> list[int]:
+    """Kill training `kills` times before it is done; the newest checkpoint at each death."""
+    moments = random.Random()
+    steps = []
+    for number in range(kills):
+        started = model_dir.with_name(f"{model_dir.name}-started-{number}")
+        # However fast the machine, there are steps left for the lives to come.
+        enough = max_steps * (number + 1) // (kills + 1)
+        log = model_dir.with_suffix(".log")
+        with child(
+            train_net, str(model_dir), max_steps, str(started), log=log, **config
+        ) as life:
+            wait_until(started.exists, life)
+            end = time.monotonic() + moments.uniform(0, LONGEST_LIFE)
+            wait_until(lambda: time.monotonic() > end or newest_step(model_dir) >= enough, life)  # noqa: B023
+        steps.append(newest_step(model_dir))
+    return steps
+
+
+@pytest.mark.slow
+def test_twenty_kills_at_random_moments_change_no_bit_of_the_weights(tmp_path: Path) -> None:
+    steps, config = 6000, {"tf_random_seed": 7, "save_checkpoints_steps": 50, "block_mode": "plain"}
+    log = tmp_path / "log"
+    run(train_net, str(tmp_path / "whole"), steps, log=log, **config)
+    newest = train_and_kill(tmp_path / "killed", KILLS, steps, **config)
+    print(newest)
+    assert newest == sorted(newest) and len(set(newest)) > 5
+    run(train_net, str(tmp_path / "killed"), steps, log=log, **config)
+    assert newest_step(tmp_path / "killed") == steps
+    assert_identical(tmp_path / "whole", tmp_path / "killed")
+
+
+@pytest.mark.slow
+def test_run_with_seed_and_block_mode_of_its_own_choice_resumes_exactly(tmp_path: Path) -> None:
+    """Without any seed: the run is killed early, and goes on from there in two ways."""
+    steps, log = 3000, tmp_path / "log"
+    train_and_kill(tmp_path / "killed", 1, steps, save_checkpoints_steps=100)
+    shutil.copytree(tmp_path / "killed", tmp_path / "whole")
+    run(train_net, str(tmp_path / "whole"), steps, log=log, save_checkpoints_steps=100)
+    train_and_kill(tmp_path / "killed", 4, steps, save_checkpoints_steps=100)
+    run(train_net, str(tmp_path / "killed"), steps, log=log, save_checkpoints_steps=100)
+    assert_identical(tmp_path / "whole", tmp_path / "killed")
