@@ -7,17 +7,22 @@ compared.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
+import shutil
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import environments
 from workload import Contestant, Workload
+
+_PATIENCE_SECONDS = 300  # for one answer; after that the contestant is taken for stuck
 
 Round = dict[str, dict[str, float]]  # contestant -> measure -> value
 
@@ -31,7 +36,7 @@ class Runner:
 
     def __init__(self, workload_name: str, contestant: Contestant, scratch: str, quick: bool):
         self.name = contestant.name
-        self._log = tempfile.NamedTemporaryFile("w+", dir=scratch, suffix=".log")
+        self._log = tempfile.TemporaryFile("w+", dir=scratch)  # noqa: SIM115 - closed in stop
         python = environments.interpreter(contestant.environment)
         command = [str(python), str(environments.BENCH / "child.py"), workload_name, self.name]
         started = {"BENCH_STARTED": repr(time.time())}
@@ -56,7 +61,10 @@ class Runner:
     def hear(self, key: str) -> dict:
         """The next answer, which must have `key`."""
         assert self._process.stdout is not None
+        watchdog = threading.Timer(_PATIENCE_SECONDS, self._process.kill)
+        watchdog.start()
         line = self._process.stdout.readline()
+        watchdog.cancel()
         if not line:
             raise Died(self._last_words())
         answer = json.loads(line)
@@ -157,29 +165,20 @@ def _race_of_processes(
     return results
 
 
-class _dropping:
+@contextlib.contextmanager
+def _dropping(runner: Runner, runners: list[Runner]) -> Iterator[None]:
     """Take a contestant that dies out of the race, and say why; the others go on."""
-
-    def __init__(self, runner: Runner, runners: list[Runner]) -> None:
-        self._runner, self._runners = runner, runners
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if not isinstance(error, Died):
-            return False
-        print(f"  {self._runner.name}: failed\n{error}\n")
-        if self._runner in self._runners:
-            self._runners.remove(self._runner)
-        self._runner.stop()
-        return True
+    try:
+        yield
+    except Died as error:
+        print(f"  {runner.name}: failed\n{error}\n")
+        if runner in runners:
+            runners.remove(runner)
+        runner.stop()
 
 
 def _clear(scratch: str) -> None:
     """Remove what a contestant left on disk, so that many large checkpoints never add up."""
-    import shutil
-
     for path in Path(scratch).iterdir():
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

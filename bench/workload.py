@@ -62,7 +62,7 @@ class Target:
 
     @property
     def limit(self) -> str:
-        return f"≥ {self.at_least:g} ×" if self.at_least is not None else f"≤ {self.at_most:.0%}"
+        return f"≥ {self.at_least:g}x" if self.at_least is not None else f"≤ {self.at_most:.0%}"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from estimand.engine import effects
-from estimand.engine.program import BLOCK_MODES, PLAIN, SINGLE_THREAD, StepProgram
+from estimand.engine.compiled import BLOCK_MODES, PLAIN, SINGLE_THREAD
+from estimand.engine.program import StepProgram
 from estimand.engine.tracing import Trace
 
 _log = logging.getLogger("tensorflow")

@@ -62,6 +62,7 @@ class EagerRunner:
     seed: int | None = None
     _local: dict[str, EngineVariable] = field(default_factory=dict)
     _metrics: list[Any] = field(default_factory=list)
+    _counters: set[int] = field(default_factory=set)  # ids of the variables of v1 metrics
 
     def run(self, features: Any, labels: Any) -> EagerTrace:
         """One step: whatever the model function does has been done when this returns."""
@@ -80,6 +81,8 @@ class EagerRunner:
                 del _active.step
         made_inside = set(variables.by_name)
         self.store.adopt_foreign(variables)
+        counters = {n for n, v in variables.by_name.items() if id(v) in self._counters}
+        variables.metric_owned |= counters
         values = tf_private.first_read_values(graph)
         outside = {n: v for n, v in variables.by_name.items() if n not in made_inside}
         outside_values = {n: values[id(v)] for n, v in outside.items()}
@@ -222,6 +225,7 @@ def _build_metric(
     run_update = wrapped.prune(inputs, [update])
     read_value = wrapped.prune([], [value])
     keep = (built["variables"], store)
+    step.runner._counters |= {id(v) for v in built["variables"].by_name.values()}
 
     def call(tensors: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         assert keep

@@ -39,6 +39,7 @@ class Feeder:
         self._keep_alive = keep_alive  # what the pipeline uses but does not own
         self._with_labels = with_labels
         self.iterator = iter(_without_hidden_buffers(dataset))
+        self.handle = _handle(self.iterator)
         self.batches = 0
         size = int(dataset.cardinality().numpy())
         # Unknown (-2) and endless (-1) both mean: no limit to plan with.
@@ -89,7 +90,7 @@ class InputPosition:
         if self._savable:
             try:
                 state = tf.raw_ops.SerializeIterator(
-                    resource_handle=_handle(self._feeder.iterator),
+                    resource_handle=self._feeder.handle,
                     external_state_policy=_FAIL_ON_EXTERNAL_STATE,
                 )
                 return [Entry(_KEY, state)], {**record, "kind": "iterator"}
@@ -98,9 +99,9 @@ class InputPosition:
                 _log.warning(
                     "The position of the input pipeline cannot be saved (%s). A resumed run will "
                     "skip the batches already seen by counting them, which reads them again. "
-                    "Pipelines of TensorFlow ops only (no generator, no py_function) resume at "
-                    "once.",
-                    error.message.splitlines()[0][:200],
+                    "Pipelines of TensorFlow ops only (no generator, no py_function, "
+                    "tf.random.stateless_* instead of tf.random.*) resume at once.",
+                    _reason(error),
                 )
         return [], record
 
@@ -108,14 +109,17 @@ class InputPosition:
     def restore(feeder: Feeder, prefix: str) -> None:
         try:
             state = read_tensors(prefix, [Wanted(_KEY, tf.variant, None)])[0]
-            tf.raw_ops.DeserializeIterator(
-                resource_handle=_handle(feeder.iterator), serialized=state
-            )
+            tf.raw_ops.DeserializeIterator(resource_handle=feeder.handle, serialized=state)
         except (tf.errors.OpError, CheckpointError) as error:
             raise InputError(
                 "The saved position of the input pipeline does not fit this input_fn "
                 f"({str(error).splitlines()[0][:200]})."
             ) from error
+
+
+def _reason(error: tf.errors.OpError) -> str:
+    """What TensorFlow says of the pipeline, without where in TensorFlow it says so."""
+    return error.message.splitlines()[0].rpartition("}} ")[2].partition(" [Op:")[0][:200]
 
 
 def _handle(iterator: Any) -> tf.Tensor:

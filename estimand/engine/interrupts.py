@@ -25,8 +25,9 @@ class Interrupts:
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
-                # A handler that is not Python's own to restore (None) is left alone.
-                if signal.getsignal(number) is not None:
+                # A handler that is not Python's own to restore (None) is left alone, and so is
+                # the wish to ignore the signal (nohup, a shell's background job).
+                if signal.getsignal(number) not in (None, signal.SIG_IGN):
                     self._previous[number] = signal.signal(number, self._handle)
         return self
 

@@ -144,19 +144,19 @@ class TrainingLoop:
         looked_at = due is not None and due <= steps * self._increment
         single = looked_at or self._choose_block_mode is not None
         plain = steps - 1 if single else steps
+        step = self._step
         start = time.perf_counter()
         try:
             if plain:
-                self.last_loss = self._program.loop(self._feeder, plain)
+                self.last_loss, step = self._program.loop(self._feeder, plain)
             if single:
-                step_before = self._step + plain * self._increment
-                look = self._hooks.before_run(step_before, self._increment) if looked_at else None
-                self.last_loss, fetched = self._single_step(look)
+                look = self._hooks.before_run(step, self._increment) if looked_at else None
+                step, fetched = self._single_step(look)
         except tf.errors.OutOfRangeError:
             self._input_ended()
             return False
         self._note_time(time.perf_counter() - start, steps)
-        self._advance(steps)
+        self._advance(step, steps)
         self._check_loss()  # before a hook can save the variables of a diverged model
         if single and look is not None:
             self._hooks.after_run(look, fetched, self._step)
@@ -168,19 +168,19 @@ class TrainingLoop:
         # The first step includes compiling, which says nothing about the next ones.
         self._step_seconds = min(seconds, 0.01) if first else seconds / steps
 
-    def _single_step(self, look: Look | None) -> tuple[tf.Tensor, dict[int, Any]]:
+    def _single_step(self, look: Look | None) -> tuple[int, dict[int, Any]]:
+        """Run the step that hooks look at; the global step after it and what they fetched."""
         plan = self._no_fetches if look is None or look.plan is None else look.plan
         choose, self._choose_block_mode = self._choose_block_mode, None
         feeds = (look.feeds, look.feed_values) if look is not None else ([], [])
-        loss, fetched, batch = self._program.step(
-            self._feeder, plan, *feeds, keep_batch=choose is not None
-        )
+        done = self._program.step(self._feeder, plan, *feeds, keep_batch=choose is not None)
+        self.last_loss = done.result
         if choose is not None:
-            choose(batch)
-        return loss, fetched if look is not None and look.plan is not None else {}
+            choose(done.batch)
+        return done.global_step, done.fetched if look is not None else {}
 
-    def _advance(self, steps: int) -> None:
-        before, self._step = self._step, self.global_step()
+    def _advance(self, step: int, steps: int) -> None:
+        before, self._step = self._step, step
         moved = self._step - before
         if moved > 0:
             self._motionless = 0

@@ -8,18 +8,27 @@ looks at is run by itself, together with what the hook fetches.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
-from estimand.core import tf_private
+from estimand.engine.compiled import BLOCK_MODES, PLAIN, SINGLE_THREAD, Compiled
 from estimand.engine.feeding import Feeder
 from estimand.engine.fetching import FetchPlan, to_numpy
 from estimand.engine.tracing import Trace
 
-PLAIN = "plain"
-SINGLE_THREAD = "single_thread"
-BLOCK_MODES = (PLAIN, SINGLE_THREAD)
+__all__ = ["BLOCK_MODES", "PLAIN", "SINGLE_THREAD", "StepProgram", "StepResult"]
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What one step gave: its result, the global step after it, and what was asked for."""
+
+    result: tf.Tensor
+    global_step: int
+    fetched: Any
+    batch: list[tf.Tensor]
 
 
 class StepProgram:
@@ -37,23 +46,27 @@ class StepProgram:
         self.block_mode = block_mode
         self.targets = list(targets)
         self._result = result
-        self._functions: dict[Any, Any] = {}
+        self._compiled: dict[Any, Compiled] = {}
         self._counts: dict[int, tf.Tensor] = {}
         # Holds the result of the last finished step, for inputs that may end inside a block.
         self._last_result: tf.Variable | None = None
 
     # Many steps
 
-    def loop(self, feeder: Feeder, steps: int) -> tf.Tensor:
-        """Run `steps` steps in one call; the result of the last one."""
+    def loop(self, feeder: Feeder, steps: int) -> tuple[tf.Tensor, int]:
+        """Run `steps` steps in one call; the result of the last one, and the global step."""
         if feeder.may_end_unexpectedly and self._last_result is None:
             self._last_result = tf.Variable(tf.zeros([], self._result.dtype), trainable=False)
+
+        def build(iterator: Any, count: tf.Tensor) -> Any:
+            result = self._while(count, lambda: feeder.flatten(iterator.get_next()))
+            return result, self.trace.global_step.read_value()
+
         count = self._count(steps)
-        function = self._function("loop", lambda: self._build_loop(feeder), feeder.iterator, count)
-        with tf_private.executor(self.block_mode == SINGLE_THREAD):
-            result = function(feeder.iterator, count)
+        compiled = self._function("loop", build, feeder.iterator, count)
+        result, global_step = compiled(feeder.handle, count)
         feeder.batches += steps
-        return result
+        return result, int(global_step)
 
     def last_result(self) -> float | None:
         """The result of the last step before the input ended inside a block."""
@@ -61,20 +74,13 @@ class StepProgram:
 
     def loop_on(self, batch: Sequence[tf.Tensor], steps: int, block_mode: str) -> tf.Tensor:
         """Run `steps` steps on one and the same batch (to measure, not to train)."""
+        count = self._count(steps)
         key = ("loop_on", block_mode)
-        with tf_private.executor(block_mode == SINGLE_THREAD):
-            if key not in self._functions:
-                looping = tf.function(
-                    lambda n, *b: self._while(n, lambda: list(b)), autograph=False
-                )
-                self._functions[key] = looping.get_concrete_function(self._count(steps), *batch)
-            return self._functions[key](self._count(steps), *batch)
-
-    def _build_loop(self, feeder: Feeder) -> Callable[..., tf.Tensor]:
-        def loop(iterator: Any, steps: tf.Tensor) -> tf.Tensor:
-            return self._while(steps, lambda: feeder.flatten(iterator.get_next()))
-
-        return loop
+        if key not in self._compiled:
+            self._compiled[key] = Compiled(
+                lambda n, *b: self._while(n, lambda: list(b)), block_mode, count, *batch
+            )
+        return self._compiled[key](count, *batch)[0]
 
     def _while(self, steps: tf.Tensor, next_batch: Callable[[], list[tf.Tensor]]) -> tf.Tensor:
         def body(index: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -97,60 +103,57 @@ class StepProgram:
         feed_values: Sequence[tf.Tensor] = (),
         *,
         keep_batch: bool = False,
-    ) -> tuple[tf.Tensor, Any, list[tf.Tensor]]:
-        """Run one step; its result, the fetched structure, and the batch if it is to be kept."""
+    ) -> StepResult:
+        """Run one step, with hooks' fetches and feeds; `keep_batch` also gives the batch."""
         key = (plan.key, tuple(f.name for f in feeds), keep_batch)
-        function = self._function(
+        compiled = self._function(
             key,
-            lambda: self._build_step(feeder, plan, feeds, keep_batch),
+            lambda iterator, *values: self._step(feeder, iterator, plan, feeds, values, keep_batch),
             feeder.iterator,
             *feed_values,
         )
-        with tf_private.executor(self.block_mode == SINGLE_THREAD):
-            result, reads, values, batch = function(feeder.iterator, *feed_values)
+        result, global_step, *rest = compiled(feeder.handle, *feed_values)
         feeder.batches += 1
-        fetched = plan.rebuild([to_numpy(r) for r in reads], _merge(plan, values))
-        return result, fetched, batch
+        reads = [to_numpy(r) for r in rest[: len(plan.reads)]]
+        values = iter(rest[len(plan.reads) :])
+        fetched = [
+            None if isinstance(f, tf.Operation) else to_numpy(next(values))
+            for f in plan.graph_fetches
+        ]
+        return StepResult(result, int(global_step), plan.rebuild(reads, fetched), list(values))
 
-    def _build_step(
-        self, feeder: Feeder, plan: FetchPlan, feeds: Sequence[tf.Tensor], keep_batch: bool
-    ) -> Callable[..., Any]:
+    def _step(
+        self,
+        feeder: Feeder,
+        iterator: Any,
+        plan: FetchPlan,
+        feeds: Sequence[tf.Tensor],
+        feed_values: Sequence[tf.Tensor],
+        keep_batch: bool,
+    ) -> list[tf.Tensor]:
+        batch = feeder.flatten(iterator.get_next())
+        given = dict(zip((t.name for t in self.trace.inputs), batch, strict=True))
+        given |= dict(zip((t.name for t in feeds), feed_values, strict=True))
+        fed = {t.name: t for t in (*self.trace.inputs, *feeds)}
+        # Before the step in program order, which automatic control dependencies keep.
+        reads = [v.read_value() for v in plan.reads]
         fetches = [self._result, *self.targets, *plan.graph_fetches]
+        values = self.trace.place(fetches, list(fed.values()), [given[n] for n in fed])
         target_tensors = sum(not isinstance(t, tf.Operation) for t in self.targets)
-
-        def run(iterator: Any, *feed_values: tf.Tensor) -> Any:
-            batch = feeder.flatten(iterator.get_next())
-            given = dict(zip((t.name for t in self.trace.inputs), batch, strict=True))
-            given |= dict(zip((t.name for t in feeds), feed_values, strict=True))
-            fed = {t.name: t for t in (*self.trace.inputs, *feeds)}
-            # Before the step in program order, which automatic control dependencies keep.
-            reads = [v.read_value() for v in plan.reads]
-            values = self.trace.place(fetches, list(fed.values()), [given[n] for n in fed])
-            return values[0], reads, values[1 + target_tensors :], batch if keep_batch else []
-
-        return run
+        step_after = self.trace.global_step.read_value()
+        wanted = values[1 + target_tensors :]
+        return [values[0], step_after, *reads, *wanted, *(batch if keep_batch else ())]
 
     # Shared
 
-    def _function(self, key: Any, build: Callable[[], Callable[..., Any]], *args: Any) -> Any:
-        """The concrete function for `key`: calling it directly skips tf.function's dispatch."""
+    def _function(self, key: Any, build: Callable[..., Any], *args: Any) -> Compiled:
         shapes = tuple((a.shape, a.dtype) for a in args[1:])
         key = (key, shapes, self.block_mode, self._last_result is not None)
-        if key not in self._functions:
-            with tf_private.executor(self.block_mode == SINGLE_THREAD):
-                traced = tf.function(build(), autograph=False)
-                self._functions[key] = traced.get_concrete_function(*args)
-        return self._functions[key]
+        if key not in self._compiled:
+            self._compiled[key] = Compiled(build, self.block_mode, *args)
+        return self._compiled[key]
 
     def _count(self, steps: int) -> tf.Tensor:
         if steps not in self._counts:
             self._counts[steps] = tf.constant(steps)
         return self._counts[steps]
-
-
-def _merge(plan: FetchPlan, values: Sequence[tf.Tensor]) -> list[Any]:
-    """Values of the plan's graph fetches, with None in the places of ops."""
-    tensors = iter(values)
-    return [
-        None if isinstance(f, tf.Operation) else to_numpy(next(tensors)) for f in plan.graph_fetches
-    ]

@@ -15,13 +15,14 @@ from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
 from estimand.engine import block_mode, checkpoints, initialization
 from estimand.engine.checkpoints import CheckpointWriter
+from estimand.engine.compiled import PLAIN
 from estimand.engine.events import EventWriter
 from estimand.engine.feeding import Feeder, InputPosition
 from estimand.engine.hook_runner import HookRunner
 from estimand.engine.interrupts import Interrupts
 from estimand.engine.loop import TrainingLoop
 from estimand.engine.model_dir import ModelDirLock, RunRecord, ensure_writable
-from estimand.engine.program import PLAIN, StepProgram
+from estimand.engine.program import StepProgram
 from estimand.engine.progress import Progress
 from estimand.engine.saving import ModelSaver
 from estimand.engine.session import TracedSession

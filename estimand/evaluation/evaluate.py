@@ -91,8 +91,8 @@ def _run_batches(
         if count > 1:
             program.loop(feeder, count - 1)
         assert look.plan is not None
-        _, fetched, _ = program.step(feeder, look.plan, look.feeds, look.feed_values)
+        done_step = program.step(feeder, look.plan, look.feeds, look.feed_values)
     except tf.errors.OutOfRangeError:
         return False
-    runner.after_run(look, fetched, done + count)
+    runner.after_run(look, done_step.fetched, done + count)
     return True

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimand.core import tf_private
 from estimand.core.errors import SpecError
 from estimand.engine import block_mode
+from estimand.engine.compiled import PLAIN, SINGLE_THREAD, Compiled
 from estimand.engine.feeding import Feeder
 from estimand.engine.hook_runner import ALSO, HookRunner
-from estimand.engine.program import SINGLE_THREAD, StepProgram
+from estimand.engine.program import StepProgram
 from estimand.engine.session import TracedSession
 from estimand.engine.tracing import Trace
 from estimand.hooks.adopt import adopt
@@ -68,7 +68,7 @@ class PredictProgram:
             t.shape.rank is not None and t.shape.rank > 0 and t.shape[1:].is_fully_defined()
             for t in self.tensors
         )
-        self._functions: dict[bool, Any] = {}
+        self._compiled: dict[bool, Compiled] = {}
 
     def run(self, feeder: Feeder, batches: int) -> list[tuple[np.ndarray, ...]]:
         """Predict up to `batches` batches; fewer where the input ends."""
@@ -79,11 +79,12 @@ class PredictProgram:
                 return []
         # The single-threaded executor cannot wait for an optional element.
         single_threaded = self._single_threaded and (counted or not self.joinable)
-        with tf_private.executor(single_threaded):
-            if counted not in self._functions:
-                build = self._many if self.joinable else self._one
-                self._functions[counted] = tf.function(build(feeder, counted), autograph=False)
-            sizes, values = self._functions[counted](feeder.iterator, tf.constant(batches))
+        count = tf.constant(batches)
+        if counted not in self._compiled:
+            build = (self._many if self.joinable else self._one)(feeder, counted)
+            mode = SINGLE_THREAD if single_threaded else PLAIN
+            self._compiled[counted] = Compiled(build, mode, feeder.iterator, count)
+        sizes, *values = self._compiled[counted](feeder.handle, count)
         arrays = [v.numpy() for v in values]
         if not self.joinable:
             feeder.batches += 1
@@ -181,7 +182,7 @@ def predict_with_hooks(
         look = runner.before_run(done, 1, also=program.tensors)
         assert look is not None and look.plan is not None
         try:
-            _, fetched, _ = steps.step(feeder, look.plan, look.feeds, look.feed_values)
+            fetched = steps.step(feeder, look.plan, look.feeds, look.feed_values).fetched
         except tf.errors.OutOfRangeError:
             break
         done += 1

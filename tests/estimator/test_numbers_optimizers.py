@@ -30,6 +30,7 @@ from tests.estimator.conftest import (
 
 RATE = 0.3
 EAGER = {"run_eagerly": True}
+EVAL_BATCHES = [slice(0, 20), slice(20, 40), slice(40, 48)]
 
 
 # The rules in NumPy
@@ -116,14 +117,10 @@ def test_twenty_sgd_steps(model_dir: str, style: str, config: dict[str, Any]) ->
     assert_weights(estimator, expected)
     moved = max(np.abs(expected[name] - START[name]).max() for name in START)
     assert moved > 0.1  # else the tolerance would prove nothing
-    losses = [numpy_loss(expected, X[rows], Y[rows]) for rows in _eval_batches()]
+    losses = [numpy_loss(expected, X[rows], Y[rows]) for rows in EVAL_BATCHES]
     result = estimator.evaluate(eval_input_fn)
     assert result["loss"] == pytest.approx(np.mean(losses), abs=1e-5)
     assert result["global_step"] == 20
-
-
-def _eval_batches() -> list[slice]:
-    return [slice(0, 20), slice(20, 40), slice(40, 48)]
 
 
 @pytest.mark.parametrize("block_mode", ["plain", "single_thread"])
@@ -167,17 +164,35 @@ def test_optimizer_goes_on_where_the_checkpoint_left_it(model_dir: str, case: st
     assert_weights(resumed, numpy_train(rule(), 6))
 
 
-def test_keras_model_and_optimizer_made_outside_of_the_model_function(model_dir: str) -> None:
+@pytest.mark.parametrize("config", [{}, EAGER], ids=["traced", "eager"])
+@pytest.mark.parametrize("built", [True, False], ids=["built", "not built yet"])
+def test_keras_model_made_outside_of_the_model_function(
+    model_dir: str, built: bool, config: dict[str, Any]
+) -> None:
     import keras
 
     net, optimizer = keras_layers(), keras.optimizers.Adam(0.05)
-    net.build((None, 4))
-    estimator = train(model_dir, net, lambda: optimizer, 5)
+    if built:
+        net.build((None, 4))
+    estimator = train(model_dir, net, lambda: optimizer, 5, **config)
     expected = numpy_train(adam(1e-7), 5)
     assert_weights(estimator, expected)
     # The user's own objects are the ones that were trained.
     np.testing.assert_allclose(net.layers[1].kernel.numpy(), expected["logits/kernel"], atol=1e-5)
     assert int(optimizer.iterations.numpy()) == 5
+    losses = [numpy_loss(expected, X[rows], Y[rows]) for rows in EVAL_BATCHES]
+    assert estimator.evaluate(eval_input_fn)["loss"] == pytest.approx(np.mean(losses), abs=1e-5)
+
+
+def test_keras_model_made_outside_takes_its_weights_from_the_checkpoint(model_dir: str) -> None:
+    import keras
+
+    def made_outside() -> tuple[Any, Any]:
+        return keras_layers(), keras.optimizers.Adam(0.05, name="adam_of_the_net")
+
+    for net, optimizer in (made_outside(), made_outside()):
+        estimator = train(model_dir, net, lambda optimizer=optimizer: optimizer, 4)
+    assert_weights(estimator, numpy_train(adam(1e-7), 8))
 
 
 def test_predictions_come_from_the_trained_weights(model_dir: str) -> None:

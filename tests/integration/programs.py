@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,9 +117,26 @@ class Crashed(Exception):
     pass
 
 
-def log_to_stderr() -> None:
-    """What a program that wants to see Estimand's log lines does."""
-    logging.getLogger("tensorflow").setLevel(logging.INFO)
+# ------------------------------------------------------------------ ids without end
+
+IDS, BATCH = 100, 4
+ENDLESS = 100_000
 
 
-InputFn = Callable[..., Any]
+def shuffled_ids() -> tf.data.Dataset:
+    return tf.data.Dataset.range(IDS).shuffle(IDS).repeat().batch(BATCH)
+
+
+def train_endlessly(model_dir: str, hooks: Sequence[Any] = (), **config: Any) -> None:
+    tf.get_logger().setLevel("INFO")
+    estimator = remembering(model_dir, steps=ENDLESS, batch=BATCH, **config)
+    estimator.train(shuffled_ids, max_steps=ENDLESS, hooks=hooks)
+
+
+def assert_every_epoch_is_whole(seen: np.ndarray) -> None:
+    """Every id once per epoch, whatever happened in between; the last epoch may be unfinished."""
+    whole = seen.size // IDS * IDS
+    epochs = seen.ravel()[:whole].reshape(-1, IDS)
+    assert (np.sort(epochs, axis=1) == np.arange(IDS)).all()
+    rest = seen.ravel()[whole:]
+    assert len(set(rest)) == len(rest)

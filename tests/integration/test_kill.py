@@ -45,9 +45,7 @@ def train_and_kill(model_dir: Path, kills: int, max_steps: int, **config: object
         # However fast the machine, there are steps left for the lives to come.
         enough = max_steps * (number + 1) // (kills + 1)
         log = model_dir.with_suffix(".log")
-        with child(
-            train_net, str(model_dir), max_steps, str(started), log=log, **config
-        ) as life:
+        with child(train_net, str(model_dir), max_steps, str(started), log=log, **config) as life:
             wait_until(started.exists, life)
             end = time.monotonic() + moments.uniform(0, LONGEST_LIFE)
             wait_until(lambda: time.monotonic() > end or newest_step(model_dir) >= enough, life)  # noqa: B023

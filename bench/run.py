@@ -1,0 +1,85 @@
+"""Measure Estimand against its peers: python bench/run.py [--quick] [--only A,B] [--rounds N].
+
+Prints, for each workload, how every contestant compares with tf.estimator 2.15, and keeps all
+values in bench/results/. Contestants whose environment is missing are left out; make it with
+`python bench/setup.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import time
+from collections.abc import Sequence
+
+import environments
+import race
+import report
+from workload import Contestant, Workload
+
+WORKLOADS = (
+    "step_rate",
+    "step_rate_with_hook",
+    "cnn",
+    "predict",
+    "first_step",
+    "checkpoint",
+    "repeated_evaluate",
+)
+
+
+def main() -> None:
+    arguments = _arguments()
+    facts = report.machine()
+    print(f"{facts['cores']} x {facts['cpu']}, load {facts['load'][0]:.1f}")
+    for name in environments.REQUIREMENTS:
+        if environments.interpreter(name) is None:
+            print(f"No environment {name!r}: left out. python bench/setup.py {name} makes it.")
+    results: dict[str, tuple[Workload, list[race.Round]]] = {}
+    for name in arguments.only:
+        workload = importlib.import_module(f"workloads.{name}").WORKLOAD
+        rounds = _run(name, workload, arguments)
+        if any(rounds):
+            results[name] = (workload, rounds)
+            _show(workload, rounds)
+    if results:
+        print(f"\nAll values: {os.path.relpath(report.save(facts, results))}")
+
+
+def _run(name: str, workload: Workload, arguments: argparse.Namespace) -> list[race.Round]:
+    present = _present(workload.contestants)
+    rounds = arguments.rounds or (workload.quick_rounds if arguments.quick else workload.rounds)
+    print(f"\n{workload.title} ({len(present)} contestants, {rounds} rounds) ...", flush=True)
+    start, load = time.monotonic(), os.getloadavg()[0]
+    results = race.run(name, workload, present, rounds=rounds, quick=arguments.quick)
+    print(f"  took {time.monotonic() - start:.0f} s, load {load:.1f} to {os.getloadavg()[0]:.1f}")
+    return results
+
+
+def _present(contestants: Sequence[Contestant]) -> list[Contestant]:
+    return [c for c in contestants if environments.interpreter(c.environment) is not None]
+
+
+def _show(workload: Workload, rounds: list[race.Round]) -> None:
+    for measure in report.measured(workload, rounds):
+        print("\n" + report.columns(report.table(rounds, workload, measure)))
+    if targets := report.targets_table(rounds, workload):
+        print("\n" + report.columns(targets), flush=True)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure Estimand against its peers.")
+    parser.add_argument("--quick", action="store_true", help="few rounds, small checkpoint")
+    parser.add_argument("--only", metavar="A,B", help=f"some of {', '.join(WORKLOADS)}")
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds of each workload")
+    arguments = parser.parse_args()
+    arguments.only = arguments.only.split(",") if arguments.only else list(WORKLOADS)
+    unknown = [name for name in arguments.only if name not in WORKLOADS]
+    if unknown:
+        parser.error(f"no such workload: {', '.join(unknown)}; known: {', '.join(WORKLOADS)}")
+    return arguments
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""How long a checkpoint of 1 GB (100 MB with --quick) keeps training from going on.
+
+Every step changes every variable, so a snapshot that only shares memory has to be paid for, and
+is counted, in the step after it. `blocked` is the longest step around a save less a usual one;
+`slowed` is how much longer all steps from one save to the next took than as many usual ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from environments import PROJECT, UPSTREAM
+from turns import Turns
+from workload import Contestant, Measure, Target, Workload
+
+_VARIABLES = 10
+_COLUMNS = 1000
+_STEPS_BETWEEN_SAVES = 20
+_SAVES = 3  # the first of them is not counted
+_SAVE_BY_HAND = 4
+
+
+def _shape(turns: Turns) -> list[int]:
+    megabytes = 10 if turns.quick else 100
+    return [megabytes * 1_000_000 // 4 // _COLUMNS, _COLUMNS]
+
+
+def _model_fn(tf: Any, estimator_api: Any, shape: Sequence[int]) -> Any:
+    v1 = tf.compat.v1
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        variables = [
+            v1.get_variable(
+                f"v{i}", shape, initializer=v1.random_uniform_initializer(), use_resource=True
+            )
+            for i in range(_VARIABLES)
+        ]
+        loss = tf.reduce_mean(features["x"])
+        change = tf.fill(shape, loss * 1e-6)
+        changes = [v.assign_sub(change, read_value=False) for v in variables]
+        with tf.control_dependencies(changes):
+            train_op = v1.assign_add(v1.train.get_global_step(), 1)
+        return estimator_api.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    return model_fn
+
+
+def _train(turns: Turns, tf: Any, estimator_api: Any) -> None:
+    ended: list[float] = []
+
+    class Clock(tf.compat.v1.train.SessionRunHook):
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            ended.append(time.perf_counter())
+
+    def input_fn() -> Any:
+        return tf.data.Dataset.from_tensors({"x": tf.ones([8])}).repeat()
+
+    config = estimator_api.RunConfig(
+        model_dir=tempfile.mkdtemp(),
+        save_checkpoints_steps=_STEPS_BETWEEN_SAVES,
+        keep_checkpoint_max=1,
+    )
+    estimator = estimator_api.Estimator(_model_fn(tf, estimator_api, _shape(turns)), config=config)
+    steps = (_SAVES + 1) * _STEPS_BETWEEN_SAVES - 2  # ends before another save would be due
+    estimator.train(input_fn, steps=steps, hooks=[Clock()])
+    turns.report(**_blocked_and_slowed(ended))
+    os._exit(0)
+
+
+def _blocked_and_slowed(ended: Sequence[float]) -> dict[str, float]:
+    """From the times at which steps ended; the values of the save in the middle of the pack."""
+    seconds = [b - a for a, b in itertools.pairwise(ended)]
+    usual = statistics.median(seconds)
+    longest, excess = [], []
+    for save in range(2, _SAVES + 1):
+        # seconds[i] is the time of step i + 2; upstream saves one step later than asked for.
+        begin = save * _STEPS_BETWEEN_SAVES - 3
+        around = seconds[begin : begin + _STEPS_BETWEEN_SAVES - 2]
+        longest.append(max(around) - usual)
+        excess.append(sum(around) - usual * len(around))
+    return {
+        "blocked": max(0.0, statistics.median(longest)),
+        "slowed": max(0.0, statistics.median(excess)),
+        "usual_step": usual,
+    }
+
+
+def estimand(turns: Turns) -> None:
+    import tensorflow as tf
+
+    import estimand as est
+
+    _train(turns, tf, est)
+
+
+def upstream(turns: Turns) -> None:
+    import tensorflow as tf
+
+    _train(turns, tf, tf.estimator)
+
+
+def synchronous_saver(turns: Turns) -> None:
+    """A v1 Saver, called by hand on variables of the same size."""
+    import tensorflow as tf
+
+    shape = _shape(turns)
+    variables = [tf.Variable(tf.random.uniform(shape), name=f"v{i}") for i in range(_VARIABLES)]
+    saver = tf.compat.v1.train.Saver(variables, max_to_keep=1)
+    path = os.path.join(tempfile.mkdtemp(), "model.ckpt")
+    seconds = []
+    for step in range(_SAVE_BY_HAND):
+        start = time.perf_counter()
+        saver.save(None, path, global_step=step, write_meta_graph=False)
+        seconds.append(time.perf_counter() - start)
+    turns.report(blocked=statistics.median(seconds[1:]))
+
+
+_SYNCHRONOUS = "v1 Saver called by hand"
+
+WORKLOAD = Workload(
+    title="Training held up by a checkpoint of 1 GB (--quick: 100 MB)",
+    contestants=[
+        Contestant("Estimand", PROJECT, estimand),
+        Contestant("tf.estimator", UPSTREAM, upstream),
+        Contestant(_SYNCHRONOUS, PROJECT, synchronous_saver),
+    ],
+    measures=[
+        Measure("blocked", "blocked", "s", "share"),
+        Measure("slowed", "slowed until the next save", "s", "share"),
+        Measure("usual_step", "a usual step", "s", "seconds"),
+    ],
+    baseline=_SYNCHRONOUS,
+    targets=[Target("Estimand", [_SYNCHRONOUS], at_most=0.10, measure="blocked")],
+    rounds=4,
+    quick_rounds=1,
+    fresh_process=True,
+)

@@ -1,0 +1,38 @@
+"""The shortest way from Python into a compiled function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core import tf_private
+
+PLAIN = "plain"
+SINGLE_THREAD = "single_thread"
+BLOCK_MODES = (PLAIN, SINGLE_THREAD)
+
+_EXECUTOR = {PLAIN: "", SINGLE_THREAD: "SINGLE_THREADED_EXECUTOR"}
+
+
+class Compiled:
+    """A traced function called as one op: half the cost of calling the function object.
+
+    Takes the dense components of its arguments, returns the flat list of its outputs.
+    """
+
+    def __init__(self, build: Callable[..., Any], block_mode: str, *args: Any) -> None:
+        with tf_private.executor(block_mode == SINGLE_THREAD):
+            self._function = tf.function(build, autograph=False).get_concrete_function(*args)
+        self._captured = list(self._function.captured_inputs)
+        self._types = [t.dtype for t in self._function.outputs]
+        self._executor = _EXECUTOR[block_mode]
+
+    def __call__(self, *args: tf.Tensor) -> list[tf.Tensor]:
+        return tf.raw_ops.StatefulPartitionedCall(
+            args=[*args, *self._captured],
+            Tout=self._types,
+            f=self._function,
+            executor_type=self._executor,
+        )
