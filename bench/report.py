@@ -85,7 +85,7 @@ def judge(rounds: Sequence[Round], workload: Workload, target: Target) -> Verdic
 def table(rounds: Sequence[Round], workload: Workload, measure: Measure) -> list[list[str]]:
     """One row per contestant."""
     names = [c.name for c in workload.contestants if values_of(rounds, c.name, measure.key)]
-    baseline = workload.baseline if workload.baseline in names else names[0]
+    baseline = next((name for name in workload.baseline if name in names), names[0])
     against = "as fast as" if measure.kind != "share" else "of"
     rows = [[measure.title or "contestant", measure.unit, f"{against} {baseline}", "CPU µs/unit"]]
     for name in names:

@@ -71,7 +71,7 @@ class Workload:
 
     title: str
     contestants: Sequence[Contestant]
-    baseline: str
+    baseline: Sequence[str]  # the first of these that has a value
     measures: Sequence[Measure] = (Measure(),)
     targets: Sequence[Target] = ()
     rounds: int = 15

@@ -135,7 +135,7 @@ WORKLOAD = Workload(
         Measure("slowed", "slowed until the next save", "s", "share"),
         Measure("usual_step", "a usual step", "s", "seconds"),
     ],
-    baseline=_SYNCHRONOUS,
+    baseline=[_SYNCHRONOUS, "tf.estimator"],
     targets=[Target("Estimand", [_SYNCHRONOUS], at_most=0.10, measure="blocked")],
     rounds=4,
     quick_rounds=1,

@@ -139,7 +139,7 @@ WORKLOAD = Workload(
         Contestant("Keras fit", PROJECT, keras_fit),
         Contestant("PyTorch loop, 2 threads", TORCH, torch_loop),
     ],
-    baseline="tf.estimator",
+    baseline=["tf.estimator"],
     targets=[Target("Estimand", _PEERS, at_least=1)],
     rounds=15,
     quick_rounds=2,

@@ -1,8 +1,14 @@
-"""From the start of the process to the end of the first training step."""
+"""From the start of the process to the end of the first training step.
+
+TensorFlow 2.21 imports Keras, and Keras imports scikit-learn wherever it is installed, which
+takes a second more. It is hidden here: the project's environment has it for the tests, the
+other environments have not.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import Any
 
@@ -13,11 +19,17 @@ from workload import Contestant, Measure, Target, Workload
 
 class _Clock:
     def __init__(self) -> None:
+        sys.modules["sklearn"] = None  # type: ignore[assignment]
         self._started = float(os.environ["BENCH_STARTED"])
         self._imported = 0.0
 
     def imported(self) -> None:
         self._imported = time.time()
+
+    def only_imported(self, turns: Turns) -> None:
+        seconds = time.time() - self._started
+        turns.report(total=seconds, imports=seconds)
+        os._exit(0)
 
     def first_step_done(self, turns: Turns) -> None:
         now = time.time()
@@ -72,7 +84,7 @@ def keras_fit(turns: Turns) -> None:
     losses = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adagrad(dnn.LEARNING_RATE), losses)
     done = keras.callbacks.LambdaCallback(
-        on_train_batch_end=lambda *_: clock.first_step_done(turns)
+        on_train_batch_end=lambda batch, logs: clock.first_step_done(turns)
     )
     model.fit(dnn.dataset(tf, named=False), steps_per_epoch=1, verbose=0, callbacks=[done])
 
@@ -83,8 +95,7 @@ def only_import(turns: Turns) -> None:
     import tensorflow as tf
 
     _ = tf.function  # TensorFlow, too, loads parts of itself when first used
-    clock.imported()
-    clock.first_step_done(turns)
+    clock.only_imported(turns)
 
 
 WORKLOAD = Workload(
@@ -101,7 +112,7 @@ WORKLOAD = Workload(
         Measure("imports", "imports", "s", "seconds"),
         Measure("build", "after the imports", "s", "seconds"),
     ],
-    baseline="tf.estimator",
+    baseline=["tf.estimator"],
     targets=[Target("Estimand", ["tf.estimator"], at_least=1, measure="total")],
     rounds=8,
     quick_rounds=2,

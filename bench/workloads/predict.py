@@ -115,7 +115,7 @@ WORKLOAD = Workload(
         Measure("batch_1024", "whole batches of 1,024", "rows/s"),
         Measure("rows_1024", "row by row, batches of 1,024", "rows/s"),
     ],
-    baseline="tf.estimator",
+    baseline=["tf.estimator"],
     targets=[_target("batch_32", 4), _target("batch_1024", 1.5), _target("rows_1024", 1.2)],
     rounds=10,
     quick_rounds=2,

@@ -47,7 +47,7 @@ WORKLOAD = Workload(
         Contestant("tf.estimator", UPSTREAM, upstream),
     ],
     measures=[Measure("call", "one call", "s", "seconds")],
-    baseline="tf.estimator",
+    baseline=["tf.estimator"],
     rounds=3,
     quick_rounds=2,
 )

@@ -232,7 +232,7 @@ WORKLOAD = Workload(
         Contestant("PyTorch loop, 1 thread", TORCH, torch_loop),
         Contestant("Lightning, 1 thread", TORCH, lightning_fit),
     ],
-    baseline=_UPSTREAM,
+    baseline=[_UPSTREAM],
     targets=[
         Target(_ESTIMAND, [_UPSTREAM], at_least=4),
         Target(_ESTIMAND, [_LOOP, _LOOP_SINGLE], at_least=0.85),

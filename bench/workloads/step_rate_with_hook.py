@@ -44,7 +44,7 @@ WORKLOAD = Workload(
         Contestant("Estimand", PROJECT, estimand),
         Contestant("tf.estimator", UPSTREAM, upstream),
     ],
-    baseline="tf.estimator",
+    baseline=["tf.estimator"],
     targets=[Target("Estimand", ["tf.estimator"], at_least=1)],
     rounds=25,
     quick_rounds=6,

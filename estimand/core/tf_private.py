@@ -23,6 +23,9 @@ from tensorflow.python.client.session import SessionInterface
 # Executors, eager mode under `disable_eager_execution()`.
 from tensorflow.python.eager import context as _context
 
+# Which seeds an op gets: see `explicit_seeds_stand`.
+from tensorflow.python.framework import random_seed as _random_seed
+
 # v1 code asks a variable for `.op.name`, which an eager variable refuses: ours subclass it.
 from tensorflow.python.ops.resource_variable_ops import (
     BaseResourceVariable,
@@ -38,10 +41,12 @@ __all__ = [
     "capture",
     "eager_mode",
     "executor",
+    "explicit_seeds_stand",
     "first_read_values",
     "fresh_eager_scope",
     "fresh_keras_names",
     "get_variable_is_creating",
+    "has_tunable_stage",
     "hook_arguments",
     "initializer_set_from_checkpoint",
     "kept_resources",
@@ -385,3 +390,48 @@ def capture(tensor: tf.Tensor) -> tf.Tensor:
     Using the tensor in an op would do the same, but graph import wants the stand-in itself.
     """
     return tf.compat.v1.get_default_graph().capture(tensor)
+
+
+_explicit_seeds = threading.local()
+
+
+@contextlib.contextmanager
+def explicit_seeds_stand() -> Iterator[None]:
+    """Let the seed that a user gave to an op count as if no global seed were set.
+
+    A global seed that we drew, to be able to repeat it in a resumed run, would otherwise mix
+    into `shuffle(seed=3)` or `random_normal_initializer(seed=1)`, which users write to get the
+    same values in every run. TensorFlow has no public way to seed only what has no seed.
+    """
+    original = _random_seed.get_seed
+    if not hasattr(original, "_estimand"):
+
+        def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
+            if op_seed is not None and getattr(_explicit_seeds, "depth", 0):
+                return _random_seed.DEFAULT_GRAPH_SEED, op_seed % (2**31 - 1)
+            return original(op_seed)
+
+        get_seed._estimand = True  # type: ignore[attr-defined]
+        _random_seed.get_seed = get_seed
+    _explicit_seeds.depth = getattr(_explicit_seeds, "depth", 0) + 1
+    try:
+        yield
+    finally:
+        _explicit_seeds.depth -= 1
+
+
+def has_tunable_stage(dataset: tf.data.Dataset) -> bool:
+    """Whether any stage of a pipeline leaves its parallelism to `tf.data.AUTOTUNE`.
+
+    A Dataset knows its inputs, but has no public way to ask for them. When in doubt: yes.
+    """
+    stack = [dataset]
+    while stack:
+        stage = stack.pop()
+        calls = getattr(stage, "_num_parallel_calls", None)
+        if calls is not None and tf.get_static_value(calls) in (None, tf.data.AUTOTUNE):
+            return True
+        if type(stage).__name__ == "_VariantDataset":  # what it is made of cannot be seen
+            return True
+        stack.extend(stage._inputs())
+    return False

@@ -55,6 +55,10 @@ def measure(program: StepProgram, batch: Sequence[tf.Tensor]) -> str:
     before = [v.read_value() for v in variables]
     try:
         seconds = {mode: _seconds_per_step(program, batch, mode) for mode in BLOCK_MODES}
+    except tf.errors.OpError:
+        # Steps beyond the real ones may meet a limit of the model's own (an assertion on the
+        # step, a table of schedules): that is no fault of the training.
+        return guess(program.trace)
     finally:
         for variable, value in zip(variables, before, strict=True):
             variable.assign(value)

@@ -219,7 +219,7 @@ def _finish(trace: Trace, seed: int | None) -> None:
         train_op = trace.spec.train_op
         needed = effects.ancestors([getattr(train_op, "op", train_op), *writes])
         effects.warn_about_unwired_updates(graph, needed)
-        randomness.key_random_ops_by_step(graph, trace.global_step, seed or 0)
+        randomness.key_random_ops_by_step(graph, trace.global_step)
 
 
 def _summary_op(graph: tf.Graph, spec: EstimatorSpec) -> tf.Tensor | None:

@@ -123,7 +123,7 @@ class Estimator:
         checks.trains_here(self._config)
         checks.hooks(hooks)
         checks.saving_listeners(saving_listeners)
-        with tf_private.eager_mode():
+        with training.engine_scope(self):
             training.train(
                 self,
                 input_fn,
@@ -145,7 +145,7 @@ class Estimator:
         """Metrics over `steps` batches, or all of them; also written to `eval_dir(name)`."""
         checks.positive("steps", steps)
         checks.hooks(hooks)
-        with tf_private.eager_mode():
+        with training.engine_scope(self):
             return evaluating.evaluate(
                 self, input_fn, steps, list(hooks or ()), checkpoint_path, name
             )

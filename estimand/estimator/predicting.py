@@ -16,7 +16,7 @@ from estimand.engine.model_dir import RunRecord
 from estimand.engine.session import TracedSession
 from estimand.estimator import eager
 from estimand.estimator.evaluating import fill_variables
-from estimand.estimator.training import model_seed
+from estimand.estimator.training import engine_scope, model_seed
 from estimand.evaluation import predict as prediction
 from estimand.inputs.contract import ModelInput, call_input_fn
 
@@ -34,7 +34,7 @@ def predict(
     checkpoint_path: str | None,
     yield_single_examples: bool,
 ) -> Iterator[Any]:
-    with tf_private.eager_mode():
+    with engine_scope(estimator):
         program, batches = _start(estimator, input_fn, predict_keys, hooks, checkpoint_path)
     batches = _in_eager_mode(batches)
     if yield_single_examples:

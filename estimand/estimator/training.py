@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from estimand.core import tf_private
 from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
 from estimand.engine import block_mode, checkpoints, initialization
@@ -71,6 +72,16 @@ def make_writer(
         keep_max=config.keep_checkpoint_max,
         keep_every_n_hours=config.keep_checkpoint_every_n_hours or 10000.0,
     )
+
+
+@contextlib.contextmanager
+def engine_scope(estimator: Estimator) -> Iterator[None]:
+    """Eager mode; where the global seed is one we drew, ops that the user seeded ignore it."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(tf_private.eager_mode())
+        if estimator._config.tf_random_seed is None:
+            stack.enter_context(tf_private.explicit_seeds_stand())
+        yield
 
 
 def model_seed(estimator: Estimator, record: RunRecord) -> int:
@@ -305,9 +316,9 @@ class _Run:
                 program.block_mode = recorded
                 return None
             return lambda batch: setattr(program, "block_mode", recorded)
-        assert self.trace is not None
-        steps = None if target is None else target - self.start_step
-        worth_it = steps is None or steps >= block_mode.MIN_STEPS_FOR_TRIAL
+        assert self.trace is not None and self.feeder is not None
+        limits = [self.feeder.remaining, None if target is None else target - self.start_step]
+        worth_it = all(n is None or n >= block_mode.MIN_STEPS_FOR_TRIAL for n in limits)
         if not worth_it or not block_mode.may_be_tried(self.trace, program.targets):
             program.block_mode = block_mode.guess(self.trace)
             self._keep_block_mode(program, self.start_step)
