@@ -407,13 +407,13 @@ def explicit_seeds_stand() -> Iterator[None]:
     if not hasattr(original, "_estimand"):
 
         def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
-            if op_seed is not None and getattr(_explicit_seeds, "depth", 0):
+            if op_seed is not None and getattr(_explicit_seeds, "depth", False):
                 return _random_seed.DEFAULT_GRAPH_SEED, op_seed % (2**31 - 1)
             return original(op_seed)
 
         get_seed._estimand = True  # type: ignore[attr-defined]
         _random_seed.get_seed = get_seed
-    _explicit_seeds.depth = getattr(_explicit_seeds, "depth", 0) + 1
+    _explicit_seeds.depth = getattr(_explicit_seeds, "depth", False) + 1
     try:
         yield
     finally:

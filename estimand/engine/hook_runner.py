@@ -110,7 +110,9 @@ class HookRunner:
         ]
         if not due and also is None:
             return None
-        look, fetches, feed_dict = Look(), {}, {}
+        look = Look()
+        fetches: dict[int, Any] = {}
+        feed_dict: dict[Any, Any] = {}
         if also is not None:
             fetches[ALSO] = also
         with self._trace.as_default():  # hooks look up tensors here, too

@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.engine import checkpoints, saving, warm_start
 from estimand.engine.session import TracedSession
-from estimand.engine.tracing import Trace
+from estimand.engine.tracing import BuiltModel, Trace
 from estimand.engine.variables import VariableStore
 
 _log = logging.getLogger("tensorflow")
@@ -19,7 +19,7 @@ _Keys = tf.compat.v1.GraphKeys
 
 
 def restore(
-    trace: Trace, store: VariableStore, session: TracedSession, path: str, *, fall_back: str | None
+    trace: BuiltModel, store: VariableStore, session: Any, path: str, *, fall_back: str | None
 ) -> str:
     """Load a checkpoint, reading only what is not in place yet; returns the one that was used.
 

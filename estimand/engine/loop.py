@@ -110,11 +110,12 @@ class TrainingLoop:
         self._hooks.end()
 
     def _finished(self) -> bool:
+        last_step = self._last_step()
         return (
             self._stop_reason is not None
             or self._hooks.stop_requested
             or self._interrupts.received is not None
-            or (self._last_step() is not None and self._step >= self._last_step())
+            or (last_step is not None and self._step >= last_step)
         )
 
     def _last_step(self) -> int | None:

@@ -14,7 +14,7 @@ from estimand.engine import fetching
 from estimand.engine.checkpoints import CheckpointWriter, Entry, Wanted
 from estimand.engine.feeding import InputPosition
 from estimand.engine.session import TracedSession
-from estimand.engine.tracing import Trace
+from estimand.engine.tracing import BuiltModel, Trace
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class SavedVariable:
         return Wanted(self.name, self.variable.dtype, fixed, self.slice_spec)
 
 
-def saved_variables(trace: Trace) -> list[SavedVariable]:
+def saved_variables(trace: BuiltModel) -> list[SavedVariable]:
     """The variables of a trace that a checkpoint holds, as its Scaffold's saver wants them."""
     scaffold = trace.spec.scaffold
     chosen = None if scaffold is None else tf_private.saver_variables(scaffold.saver)
@@ -56,7 +56,7 @@ def _parts(variable: Any) -> list[tf.Variable]:
     return list(variable) if hasattr(variable, "_get_variable_list") else [variable]
 
 
-def saveable_objects(trace: Trace) -> list[Any]:
+def saveable_objects(trace: BuiltModel) -> list[Any]:
     """Tables, iterators and the like that model code registered to be saved."""
     return trace.collection(tf.compat.v1.GraphKeys.SAVEABLE_OBJECTS)
 
@@ -66,7 +66,7 @@ class ModelSaver:
 
     def __init__(
         self,
-        trace: Trace,
+        trace: BuiltModel,
         session: TracedSession,
         make_writer: Callable[[str, str], CheckpointWriter],
         model_dir: str,
@@ -138,7 +138,7 @@ class ModelSaver:
         return self._writers[key]
 
 
-def restore_saveables(trace: Trace, session: TracedSession, path: str) -> None:
+def restore_saveables(trace: Any, session: Any, path: str) -> None:
     """Give registered saveable objects what a checkpoint holds of them, where it does."""
     reader = tf.train.load_checkpoint(path)
     for saveable in saveable_objects(trace):

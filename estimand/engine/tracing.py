@@ -14,7 +14,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import tensorflow as tf
 
@@ -40,6 +40,16 @@ class TensorSummary:
     tag: str
     tensor: tf.Tensor
     metadata: Any
+
+
+class BuiltModel(Protocol):
+    """What saving and restoring need to know of a model, traced or run eagerly."""
+
+    spec: EstimatorSpec
+    variables: TracedVariables
+    global_step: tf.Variable
+
+    def collection(self, name: str) -> list[Any]: ...
 
 
 @dataclass
@@ -155,7 +165,7 @@ def trace_model(
         inputs=list(graph.inputs[: len(signature)]),
         **built,
     )
-    _finish(trace, seed)
+    _finish(trace)
     return trace
 
 
@@ -210,7 +220,7 @@ def _checked_spec(spec: Any, mode: str) -> EstimatorSpec:
     return spec
 
 
-def _finish(trace: Trace, seed: int | None) -> None:
+def _finish(trace: Trace) -> None:
     """What must hold of the graph before anything is cut out of it."""
     graph, variables = trace.graph, trace.variables
     writes = effects.order_program_effects(graph, variables.tf2_style.values())

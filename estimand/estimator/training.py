@@ -271,7 +271,7 @@ class _Run:
         with Interrupts() as interrupts, _closing(saver):
             loop = eager.EagerLoop(
                 runner, self.feeder, given.element_spec, trace, all_hooks, saver.save,
-                config.model_dir, config.log_step_count_steps,
+                self.estimator.model_dir, config.log_step_count_steps,
             )  # fmt: skip
             loop.run(target, interrupts)
             saver.wait()

@@ -55,7 +55,7 @@ def _checkpoint_hooks(config: RunConfig, scaffold: Any) -> list[Any]:
         return []
     return [
         ready_made.CheckpointSaverHook(
-            config.model_dir,
+            config.model_dir or "",
             save_secs=config.save_checkpoints_secs,
             save_steps=config.save_checkpoints_steps,
             scaffold=scaffold,

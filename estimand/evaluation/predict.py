@@ -21,7 +21,7 @@ from estimand.engine.feeding import Feeder
 from estimand.engine.hook_runner import ALSO, HookRunner
 from estimand.engine.program import StepProgram
 from estimand.engine.session import TracedSession
-from estimand.engine.tracing import Trace
+from estimand.engine.tracing import BuiltModel, Trace
 from estimand.hooks.adopt import adopt
 
 _log = logging.getLogger("tensorflow")
@@ -32,7 +32,7 @@ _MOST_BYTES_PER_CALL = 8 * 2**20
 Batch = Any  # an array, or a dict of arrays
 
 
-def selected_predictions(trace: Trace, predict_keys: Any) -> Any:
+def selected_predictions(trace: BuiltModel, predict_keys: Any) -> Any:
     """The predictions to compute: a tensor, or the dict restricted to `predict_keys`."""
     predictions = trace.spec.predictions
     if not predict_keys:
