@@ -57,9 +57,12 @@ class Feeder:
 
     def next_batch(self) -> list[tf.Tensor]:
         """One batch, taken eagerly. Raises OutOfRangeError at the end."""
-        batch = self.flatten(self.iterator.get_next())
+        return self.flatten(self.next_element())
+
+    def next_element(self) -> Any:
+        element = self.iterator.get_next()
         self.batches += 1
-        return batch
+        return element
 
 
 def _lean(dataset: tf.data.Dataset) -> tf.data.Dataset:

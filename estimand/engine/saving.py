@@ -14,7 +14,7 @@ from estimand.engine import fetching
 from estimand.engine.checkpoints import CheckpointWriter, Entry, Wanted
 from estimand.engine.feeding import InputPosition
 from estimand.engine.session import TracedSession
-from estimand.engine.tracing import BuiltModel, Trace
+from estimand.engine.tracing import BuiltModel
 
 
 @dataclass(frozen=True)

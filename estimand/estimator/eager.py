@@ -80,6 +80,7 @@ class EagerLoop:
         self.model_dir = model_dir
         self.last_loss: Any = None
         self.stopped = False
+        self._done = 0
         self._runner = runner
         self._feeder = feeder
         self._element_spec = element_spec
@@ -106,11 +107,9 @@ class EagerLoop:
         schedules = [
             Schedule(getattr(h, "cadence", None), start, time.monotonic()) for h in self._hooks
         ]
-        done = 0
         while not (self.stopped or interrupts.received or self._reached(target)):
-            if not self._step(session, schedules, done):
+            if not self._step(session, schedules):
                 break
-            done += 1
         for hook in self._hooks:
             hook.end(session)
 
@@ -119,7 +118,7 @@ class EagerLoop:
         last = min((s for s in stops if s is not None), default=None)
         return last is not None and self.global_step() >= last
 
-    def _step(self, session: EagerSession, schedules: list[Schedule], done: int) -> bool:
+    def _step(self, session: EagerSession, schedules: list[Schedule]) -> bool:
         step, now = self.global_step(), time.monotonic()
         looking = []
         for hook, schedule in zip(self._hooks, schedules, strict=True):
@@ -130,9 +129,7 @@ class EagerLoop:
             batch = self._feeder.next_batch()
         except tf.errors.OutOfRangeError:
             return False
-        self.trace = self._runner.run(*pack_batch(self._element_spec, batch))
-        self.last_loss = float(self.trace.spec.loss)
-        self._report(done)
+        self.count_step(self._runner.run(*pack_batch(self._element_spec, batch)))
         for hook, schedule, context, request in looking:
             fetches = getattr(request, "fetches", request)
             values = _train.SessionRunValues(session.run(fetches), None, None)
@@ -141,10 +138,13 @@ class EagerLoop:
             self.stopped |= context.stop_requested
         return True
 
-    def _report(self, done: int) -> None:
-        step = self.global_step()
-        if self._log_every and done % self._log_every == 0:
-            _log.info("loss = %s, step = %s", self.last_loss, step)
+    def count_step(self, trace: EagerTrace) -> None:
+        """Take note of a step that has been run."""
+        self.trace = trace
+        self.last_loss = float(trace.spec.loss)
+        if self._log_every and self._done % self._log_every == 0:
+            _log.info("loss = %s, step = %s", self.last_loss, self.global_step())
+        self._done += 1
         if math.isnan(self.last_loss):
             _log.error("Model diverged with loss = NaN.")
             raise _train.NanLossDuringTrainingError

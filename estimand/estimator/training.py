@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tensorflow")
 
+_NO_STEPS = "Training with estimator made no steps. Perhaps input is empty or misspecified."
+
 
 def train(
     estimator: Estimator,
@@ -257,13 +259,23 @@ class _Run:
         given = self._call_input_fn(input_fn)
         tf.random.set_seed(self.seed)
         runner = self.estimator._eager_runner(ModeKeys.TRAIN, self.seed)
-        first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
-        trace = eager.build(self.estimator, runner, given.element_spec, first)
-        self.feeder = self._feeder(given)
+        from_scratch = self.latest is None and self.estimator._warm_start_settings is None
+        try:
+            if from_scratch:
+                self.feeder = self._feeder(given)
+                # There are no variables before the first step, so hooks come in after it.
+                trace = runner.run(*given.unpack(self.feeder.next_element()))
+            else:
+                first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
+                trace = eager.build(self.estimator, runner, given.element_spec, first)
+                self.feeder = self._feeder(given)
+        except tf.errors.OutOfRangeError:
+            _log.warning(_NO_STEPS)
+            return
         if config.save_input_position:
             self.position = InputPosition(self.feeder, resumable=given.resumable)
         store.mark_changed()
-        self.start_step = int(trace.global_step.numpy())
+        self.start_step = 0 if from_scratch else int(trace.global_step.numpy())
         saver = self._saver(trace, eager.EagerSession(trace))
         self._mark_call_begun()
         all_hooks = eager_hooks(config, hooks, saving_listeners)
@@ -273,6 +285,8 @@ class _Run:
                 runner, self.feeder, given.element_spec, trace, all_hooks, saver.save,
                 self.estimator.model_dir, config.log_step_count_steps,
             )  # fmt: skip
+            if from_scratch:
+                loop.count_step(trace)
             loop.run(target, interrupts)
             saver.wait()
         self._finish(loop, saver, interrupted=interrupts.received is not None)
@@ -286,9 +300,7 @@ class _Run:
             if not interrupted:
                 checkpoints.mark_meta(saver.last_path, complete=True)
         if loop.last_loss is None:
-            _log.warning(
-                "Training with estimator made no steps. Perhaps input is empty or misspecified."
-            )
+            _log.warning(_NO_STEPS)
         else:
             loss = loop.last_loss
             _log.info("Loss for final step: %s.", getattr(loss, "numpy", lambda: loss)())

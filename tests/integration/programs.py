@@ -79,7 +79,7 @@ def remembering_model_fn(features: tf.Tensor, mode: str, params: Any) -> est.Est
         trainable=False,
     )
     with tf.control_dependencies([v1.scatter_update(seen, step, features)]):
-        train_op = step.assign_add(1, read_value=False)
+        train_op = step.assign_add(1)
     loss = tf.reduce_mean(tf.cast(features, tf.float32))
     return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
@@ -106,15 +106,21 @@ class CrashAt(est.SessionRunHook):
         self._step = step
 
     def before_run(self, run_context: Any) -> Any:
-        return v1.train.SessionRunArgs(v1.train.get_global_step())
+        return est.SessionRunArgs("global_step:0")
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        if run_values.results + 1 >= self._step:
+        if run_values.results + 1 >= self._step:  # fetched before the step moved it
             raise Crashed(f"at step {self._step}")
 
 
 class Crashed(Exception):
     pass
+
+
+def weights(model_dir: str | Path) -> dict[str, np.ndarray]:
+    """Everything in the newest checkpoint."""
+    reader = tf.train.load_checkpoint(str(model_dir))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 # ------------------------------------------------------------------ ids without end

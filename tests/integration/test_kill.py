@@ -7,21 +7,14 @@ import shutil
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
-import tensorflow as tf
 
 from estimand.engine import checkpoints
 from tests.integration.processes import child, run, wait_until
-from tests.integration.programs import train_net
+from tests.integration.programs import train_net, weights
 
 KILLS = 20
 LONGEST_LIFE = 1.2  # seconds from the first step
-
-
-def weights(model_dir: Path) -> dict[str, np.ndarray]:
-    reader = tf.train.load_checkpoint(str(model_dir))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 def assert_identical(first: Path, second: Path) -> None:
@@ -59,7 +52,6 @@ def test_twenty_kills_at_random_moments_change_no_bit_of_the_weights(tmp_path: P
     log = tmp_path / "log"
     run(train_net, str(tmp_path / "whole"), steps, log=log, **config)
     newest = train_and_kill(tmp_path / "killed", KILLS, steps, **config)
-    print(newest)
     assert newest == sorted(newest) and len(set(newest)) > 5
     run(train_net, str(tmp_path / "killed"), steps, log=log, **config)
     assert newest_step(tmp_path / "killed") == steps

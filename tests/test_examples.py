@@ -1,0 +1,36 @@
+"""Every example runs as its docstring says."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+EXAMPLES = sorted((pathlib.Path(__file__).parent.parent / "examples").glob("*.py"))
+SHORTER = {"digits.py": ["--max_steps", "150"], "legacy_iris.py": ["--max_steps", "200"]}
+EXPECTED = {
+    "digits.py": "Evaluation on 360 unseen digits",
+    "legacy_iris.py": "batch_normalization/moving_mean",
+    "debug_eagerly.py": "first prediction",
+}
+
+
+def test_there_are_examples_and_each_says_what_it_shows() -> None:
+    assert {e.name for e in EXAMPLES} == set(EXPECTED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.name)
+def test_example_runs(example: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(example), *SHORTER.get(example.name, [])],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    assert EXPECTED[example.name] in done.stdout
+    assert "Traceback" not in done.stderr
