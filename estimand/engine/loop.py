@@ -105,7 +105,11 @@ class TrainingLoop:
         self._hooks.after_create_session(self._step)
         while not self._finished():
             steps = self._block_length()
-            if steps == 0 or not self._run_block(steps):
+            if steps == 0:
+                # A v1 session finds out by trying: hooks are asked once more, and see no result.
+                self._hooks.before_run(self._step, self._increment)
+                break
+            if not self._run_block(steps):
                 break
         self._hooks.end()
 

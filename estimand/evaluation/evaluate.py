@@ -60,14 +60,28 @@ def run_evaluation(
         done = 0
         while (steps is None or done < steps) and not runner.stop_requested:
             count = _batches_at_once(runner, feeder, done, steps)
-            if count == 0 or not _run_batches(program, feeder, runner, done, count):
+            if count == 0:
+                runner.before_run(done, 1)  # as a v1 session, which finds the end by trying
                 break
+            if not _run_batches(program, feeder, runner, done, count):
+                break
+            _log_progress(done, count, steps)
             done += count
             line.update(done)
     values = trace.metrics.values(session.run)
     values[GLOBAL_STEP] = trace.global_step.numpy()
     runner.end()
     return values
+
+
+def _log_progress(done: int, count: int, steps: int | None) -> None:
+    """The lines of tf.estimator: every batch of a short evaluation, every tenth part of others."""
+    if steps is None:
+        return
+    period = 1 if steps < 20 else steps // 10
+    for number in range(done + 1, done + count + 1):
+        if number % period == 0 or number == steps:
+            _log.info("Evaluation [%d/%d]", number, steps)
 
 
 def _batches_at_once(runner: HookRunner, feeder: Feeder, done: int, steps: int | None) -> int:

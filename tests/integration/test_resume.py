@@ -87,7 +87,7 @@ def test_eager_run_goes_on_with_the_next_unseen_batch(tmp_path: Path) -> None:
     config = {"save_checkpoints_steps": 5, "run_eagerly": True}
     with pytest.raises(Crashed):
         remembering(tmp_path, **config).train(shuffled_ids, max_steps=40, hooks=[CrashAt(13)])
-    assert len(seen_by(tmp_path)) == 10
+    assert 5 < len(seen_by(tmp_path)) < 13
     remembering(tmp_path, **config).train(shuffled_ids, max_steps=40)
     assert len(seen_by(tmp_path)) == 40
     assert_every_epoch_is_whole(seen_by(tmp_path))
