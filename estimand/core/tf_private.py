@@ -57,6 +57,7 @@ __all__ = [
     "save_slice",
     "saver_variables",
     "set_final_ops_values",
+    "set_string_attribute",
     "single_threaded_tracing",
     "v1_summaries_stay_v1",
     "variables_read_in",
@@ -117,6 +118,11 @@ def add_control_inputs(op: tf.Operation, before: Sequence[tf.Operation]) -> None
 def replace_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
     """Feed `tensor` to an op that already exists."""
     op._update_input(index, tensor)
+
+
+def set_string_attribute(op: tf.Operation, name: str, value: str) -> None:
+    """Change an attribute of an op that already exists."""
+    op._set_attr(name, tf.compat.v1.AttrValue(s=value.encode()))
 
 
 def keras_variable_being_created(depth: int = 24) -> tuple[Any, bool]:

@@ -126,6 +126,24 @@ def _newest_other_than(
     return next((one for one in examine_checkpoints(directory) if one[0] not in tried), None)
 
 
+def warn_of_unusable(directory: str | os.PathLike[str], used: str | None) -> None:
+    """Say which checkpoints newer than the one used have files missing or visibly broken."""
+    passed_over: dict[str, str] = {}
+    for path, problem in examine_checkpoints(directory):
+        if path == used:
+            break
+        if problem is not None:
+            passed_over[path] = problem
+    if used is not None:
+        _warn_of(passed_over, used)
+    elif passed_over:
+        _log.warning(
+            "No checkpoint in %s can be used, so the model starts from its initial values:\n%s",
+            directory,
+            _list_of(passed_over),
+        )
+
+
 def _warn_of(passed_over: dict[str, str], used: str) -> None:
     if passed_over:
         _log.warning(

@@ -317,6 +317,12 @@ class CheckpointWriter:
 
 
 def _write_error(prefix: str, error: OSError | tf.errors.OpError) -> CheckpointWriteError:
+    directory = os.path.dirname(prefix)
+    if not os.path.isdir(directory):
+        return CheckpointWriteError(
+            f"Could not write checkpoint {prefix}: the directory {directory} has been removed "
+            "while the model was being trained, and all earlier checkpoints with it."
+        )
     reason = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
     remedy = "start again once that is mended"
     if isinstance(error, tf.errors.ResourceExhaustedError) or "No space left" in reason:
@@ -325,5 +331,5 @@ def _write_error(prefix: str, error: OSError | tf.errors.OpError) -> CheckpointW
         reason, remedy = f"permission denied ({reason})", "make the directory writable"
     return CheckpointWriteError(
         f"Could not write checkpoint {prefix}: {reason}; earlier checkpoints in "
-        f"{os.path.dirname(prefix)} are intact: {remedy}."
+        f"{directory} are intact: {remedy}."
     )

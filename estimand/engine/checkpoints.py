@@ -33,6 +33,7 @@ from estimand.engine.checkpoint_reader import (
     Wanted,
     read_tensors,
     restore_newest_intact,
+    warn_of_unusable,
 )
 from estimand.engine.checkpoint_writer import CheckpointWriter
 
@@ -51,4 +52,5 @@ __all__ = [
     "read_meta",
     "read_tensors",
     "restore_newest_intact",
+    "warn_of_unusable",
 ]

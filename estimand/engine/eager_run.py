@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
+from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.tracing import building_scopes
 from estimand.engine.variables import EngineVariable, TracedVariables, VariableStore
@@ -102,6 +103,8 @@ def minimize(optimizer: Any, loss: tf.Tensor, variables: Sequence[Any] | None) -
             "est.minimize was called eagerly, outside of a model function. Call it inside "
             "model_fn; to debug it step by step, set RunConfig(run_eagerly=True)."
         )
+    if step.runner.mode != ModeKeys.TRAIN:  # built in all modes, run in training only
+        return tf.constant(True)
     global_step = _v1.train.get_or_create_global_step()
     known = step.variables.keras_variables
     if variables is None:
@@ -134,7 +137,7 @@ def _replacements() -> list[tuple[Any, str, Callable[[Any], Any]]]:
     metrics = [n for n in metric_names if callable(getattr(_v1.metrics, n))]
     return [
         (_v1.train.Optimizer, "compute_gradients", _tape_gradients),
-        (_v1.train.Optimizer, "apply_gradients", _something_to_return),
+        (_v1.train.Optimizer, "apply_gradients", _only_in_training),
         (tf, "group", _something_to_return),
         (_v1, "group", _something_to_return),
         (tf, "gradients", _tape_tf_gradients),
@@ -149,6 +152,18 @@ def _something_to_return(original: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         return tf.constant(True) if result is None and tf.executing_eagerly() else result
+
+    return call
+
+
+def _only_in_training(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A model function may build its train_op in all modes; only training runs it."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        step = getattr(_active, "step", None)
+        if step is not None and step.runner.mode != ModeKeys.TRAIN:
+            return tf.constant(True)
+        return _something_to_return(original)(*args, **kwargs)
 
     return call
 

@@ -49,6 +49,17 @@ def order_program_effects(graph: tf.Graph, variables: Iterable[tf.Variable]) -> 
     return sorted(writes.values(), key=lambda o: position[o.name])
 
 
+def name_resources(graph: tf.Graph, owner: str) -> None:
+    """Give every table, queue and the like that has no name of its own one under `owner`.
+
+    A nameless one belongs to its op, but one op of the graph is cut out and copied into many
+    functions: all of them, and all modes of one estimator, must meet the same table.
+    """
+    for op in graph.get_operations():
+        if "shared_name" in op.node_def.attr and not op.get_attr("shared_name"):
+            tf_private.set_string_attribute(op, "shared_name", f"{owner}/{op.name}")
+
+
 def writes_to(graph: tf.Graph, variables: Iterable[tf.Variable]) -> list[tf.Operation]:
     """The ops of `graph` that change any of `variables`."""
     inside = {id(outer): inner for outer, inner in graph.captures}  # type: ignore[attr-defined]

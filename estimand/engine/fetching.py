@@ -113,7 +113,7 @@ def _leaf(collector: _Collector, leaf: Any) -> Callable[[Values, Values], Any]:
 
 def _element(trace: Trace, leaf: Any) -> Any:
     if isinstance(leaf, tf.Variable):
-        return leaf
+        return _assigned_value(trace, leaf)
     value = getattr(leaf, "value", None)  # a Keras variable wraps a TensorFlow one
     if isinstance(value, tf.Variable):
         return value
@@ -139,6 +139,16 @@ def _element(trace: Trace, leaf: Any) -> Any:
             "name as a string."
         ) from error
     return element
+
+
+def _assigned_value(trace: Trace, variable: tf.Variable) -> Any:
+    """What `v.assign(...)` returns stands for the value after that assignment; `v` for itself."""
+    if not isinstance(getattr(variable, "op", None), tf.Operation):
+        return variable
+    if not hasattr(variable, "_estimand_value"):  # made once, or each fetch would add an op
+        with trace.as_default():
+            variable._estimand_value = variable.read_value()
+    return variable._estimand_value
 
 
 def _similar_names(trace: Trace, name: str) -> str:

@@ -27,10 +27,12 @@ def restore(
     directory.
     """
     wanted = saving.saved_variables(trace)
-    stale = set(store.names_not_from(path, [v.store_name for v in wanted]))
+    stale = store.not_from({v.store_name: v.origin(path) for v in wanted})
     missing = [v for v in wanted if v.store_name in stale]
     if missing:
         _log.info("Restoring parameters from %s", path)
+        if fall_back is not None:
+            checkpoints.warn_of_unusable(fall_back, path)
         try:
             values = checkpoints.read_tensors(path, [v.wanted() for v in missing])
         except checkpoints.CheckpointDamaged:
@@ -42,7 +44,7 @@ def restore(
             )
         for saved, value in zip(missing, values, strict=True):
             saved.variable.assign(value)
-        store.mark_loaded(path, [v.store_name for v in missing])
+        store.mark_loaded({v.store_name: v.origin(path) for v in missing})
         saving.restore_saveables(trace, session, path)
     return path
 

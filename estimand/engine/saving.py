@@ -26,6 +26,10 @@ class SavedVariable:
     slice_spec: str
     variable: tf.Variable
 
+    def origin(self, path: str) -> str:
+        """Where in a checkpoint the variable's value is."""
+        return f"{path}#{self.name}"
+
     def entry(self) -> Entry:
         return Entry(self.name, self.variable.read_value(), self.slice_spec)
 
@@ -85,9 +89,9 @@ class ModelSaver:
         self.last_path: str | None = None
         self.last_step: int | None = None
 
-    @property
-    def variable_names(self) -> list[str]:
-        return [v.store_name for v in self._variables]
+    def origins(self, path: str) -> dict[str, str]:
+        """For each variable, where in the checkpoint at `path` its value is."""
+        return {v.store_name: v.origin(path) for v in self._variables}
 
     def save(
         self,

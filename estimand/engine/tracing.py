@@ -102,7 +102,12 @@ class Trace:
         if self._copy is None or self._copy.size != len(self.graph.get_operations()):
             self._copy = GraphCopy(self.graph)
         placed = self._copy.place(fetches, feeds, values)
-        return [p for p in placed if not isinstance(p, tf.Operation)]
+        tensors = []
+        for original, copy in zip(fetches, placed, strict=True):
+            if not isinstance(copy, tf.Operation):
+                copy.set_shape(original.shape)  # what user code told by set_shape is in no op
+                tensors.append(copy)
+        return tensors
 
     def needs_input(self, fetches: Sequence[tf.Tensor | tf.Operation]) -> bool:
         """Whether computing `fetches` needs a batch."""
@@ -165,6 +170,7 @@ def trace_model(
         inputs=list(graph.inputs[: len(signature)]),
         **built,
     )
+    effects.name_resources(graph, store.owner)
     _finish(trace)
     return trace
 

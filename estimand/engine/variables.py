@@ -9,7 +9,8 @@ checkpoint of these variables therefore reads exactly like one of `tf.estimator`
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +38,16 @@ class EngineVariable(tf_private.ResourceVariable):
     """An eager variable that answers what v1 graph code asks of a variable."""
 
     _estimand_initial_value: Any = None
+
+    # A variable of a v1 graph may be in a set and is equal to itself only.
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
 
     @property
     def op(self) -> VariableOp:
@@ -100,11 +111,16 @@ def traced_variables(graph: tf.Graph) -> TracedVariables:
 class VariableStore:
     """Variables of one estimator in this process."""
 
+    _numbers = itertools.count(1)
+
     def __init__(self) -> None:
+        # Tables live in one space for the whole process: a prefix keeps estimators apart.
+        self.owner = f"estimand_{next(self._numbers)}"
         self._shared: dict[str, EngineVariable] = {}
         self._foreign: dict[int, tuple[str, tf.Variable]] = {}
         self._keras_variables: dict[int, Any] = {}
-        # Which checkpoint each variable's present value came from; absent = not from one.
+        # Where each variable's present value came from, as a checkpoint and a name in it (which
+        # may be that of its average); absent = not from a checkpoint.
         self._loaded: dict[str, str] = {}
         # Trained, but not saved: then the values in memory are all there is of the model.
         self.only_in_memory = False
@@ -192,12 +208,12 @@ class VariableStore:
 
     # What the values are, so that nothing is read from disk twice.
 
-    def names_not_from(self, checkpoint: str, names: Sequence[str]) -> list[str]:
-        """Which of `names` do not yet hold the values of `checkpoint`."""
-        return [n for n in names if self._loaded.get(n) != checkpoint]
+    def not_from(self, origins: Mapping[str, str]) -> set[str]:
+        """Which of the named variables do not yet hold the value of the given origin."""
+        return {n for n, origin in origins.items() if self._loaded.get(n) != origin}
 
-    def mark_loaded(self, checkpoint: str, names: Sequence[str]) -> None:
-        self._loaded.update((n, checkpoint) for n in names)
+    def mark_loaded(self, origins: Mapping[str, str]) -> None:
+        self._loaded.update(origins)
         self._touched, self.only_in_memory = True, False
 
     def mark_changed(self) -> None:

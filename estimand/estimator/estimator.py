@@ -15,7 +15,7 @@ from estimand.core import tf_private
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError, NoCheckpointError
 from estimand.core.modes import ModeKeys
-from estimand.core.session_config import apply_session_config
+from estimand.core.session_config import apply_session_config, default_session_config
 from estimand.core.spec import EstimatorSpec
 from estimand.engine import checkpoints, warm_start
 from estimand.engine.eager_run import EagerRunner
@@ -64,7 +64,7 @@ class Estimator:
     ) -> None:
         self._config = _with_model_dir(config, model_dir)
         self._model_dir: str = self._config.model_dir or ""
-        self._session_config = self._config.session_config
+        self._session_config = self._config.session_config or default_session_config()
         self._params = copy.deepcopy(params or {})
         self._warm_start_settings = warm_start.normalize(warm_start_from)
         if model_fn is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from estimand.core.modes import ModeKeys
-from estimand.engine import initialization
+from estimand.engine import checkpoints, initialization
 from estimand.engine.events import write_eval_results
 from estimand.engine.feeding import Feeder
 from estimand.engine.metrics import GLOBAL_STEP
@@ -95,6 +95,7 @@ def fill_variables(
                 estimator.model_dir,
                 purpose,
             )
+            checkpoints.warn_of_unusable(estimator.model_dir, None)
             initialization.initialize(trace, session, estimator._warm_start_settings)
         return None
     fall_back = None if checkpoint_path else estimator.model_dir

@@ -189,6 +189,7 @@ class _Run:
         store = self.estimator._live_model.store
         if self.latest is None:
             if not store.only_in_memory:
+                checkpoints.warn_of_unusable(self.estimator.model_dir, None)
                 initialization.initialize(
                     self.trace, self.session, self.estimator._warm_start_settings
                 )
@@ -296,7 +297,7 @@ class _Run:
         step = loop.global_step()
         EventWriter.get(self.estimator.model_dir).flush()
         if saver.last_path is not None and saver.last_step == step:
-            self.estimator._live_model.store.mark_loaded(saver.last_path, saver.variable_names)
+            self.estimator._live_model.store.mark_loaded(saver.origins(saver.last_path))
             if not interrupted:
                 checkpoints.mark_meta(saver.last_path, complete=True)
         if loop.last_loss is None:

@@ -162,7 +162,7 @@ def predict_batches(
         except tf.errors.OutOfRangeError:
             return
         yield from results
-        if program.joinable and len(results) < group:
+        if len(results) < group:
             return
         bytes_per_batch = max(1, sum(a.nbytes for a in results[0]))
         limit = min(_MOST_BATCHES_PER_CALL, max(1, _MOST_BYTES_PER_CALL // bytes_per_batch))
