@@ -39,7 +39,7 @@ class Runner:
         self._log = tempfile.TemporaryFile("w+", dir=scratch)  # noqa: SIM115 - closed in stop
         python = environments.interpreter(contestant.environment)
         command = [str(python), str(environments.BENCH / "child.py"), workload_name, self.name]
-        started = {"BENCH_STARTED": repr(time.time())}
+        variables = {**contestant.variables, "BENCH_STARTED": repr(time.time())}
         self._process = subprocess.Popen(
             [*command, *(["--quick"] if quick else [])],
             stdin=subprocess.PIPE,
@@ -47,7 +47,7 @@ class Runner:
             stderr=self._log,
             text=True,
             cwd=scratch,
-            env={**_surroundings(scratch), **started},
+            env={**_surroundings(scratch), **variables},
         )
 
     def tell(self, command: str) -> None:

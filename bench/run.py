@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def _run(name: str, workload: Workload, arguments: argparse.Namespace) -> list[race.Round]:
-    present = _present(workload.contestants)
+    present = _present(workload.contestants, arguments.quick)
     rounds = arguments.rounds or (workload.quick_rounds if arguments.quick else workload.rounds)
     print(f"\n{workload.title} ({len(present)} contestants, {rounds} rounds) ...", flush=True)
     start, load = time.monotonic(), os.getloadavg()[0]
@@ -57,8 +57,9 @@ def _run(name: str, workload: Workload, arguments: argparse.Namespace) -> list[r
     return results
 
 
-def _present(contestants: Sequence[Contestant]) -> list[Contestant]:
-    return [c for c in contestants if environments.interpreter(c.environment) is not None]
+def _present(contestants: Sequence[Contestant], quick: bool) -> list[Contestant]:
+    wanted = [c for c in contestants if c.in_quick or not quick]
+    return [c for c in wanted if environments.interpreter(c.environment) is not None]
 
 
 def _show(workload: Workload, rounds: list[race.Round]) -> None:
@@ -70,7 +71,7 @@ def _show(workload: Workload, rounds: list[race.Round]) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure Estimand against its peers.")
-    parser.add_argument("--quick", action="store_true", help="few rounds, small checkpoint")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds and contestants")
     parser.add_argument("--only", metavar="A,B", help=f"some of {', '.join(WORKLOADS)}")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds of each workload")
     arguments = parser.parse_args()

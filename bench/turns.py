@@ -42,7 +42,7 @@ class Turns:
         self._phase(time.perf_counter() - self._phase_began)
 
     def _warming_up(self, seconds: float) -> None:
-        if seconds >= _WARM_UP_SECONDS:
+        if seconds >= _WARM_UP_SECONDS / (2 if self.quick else 1):
             self.wait()
             self._enter(self._settling)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from turns import Turns
@@ -18,6 +18,8 @@ class Contestant:
     name: str
     environment: str
     run: Callable[[Turns], None]
+    variables: Mapping[str, str] = field(default_factory=dict)  # of the process's environment
+    in_quick: bool = True  # whether it takes part in --quick runs
 
 
 @dataclass(frozen=True)

@@ -129,18 +129,25 @@ def torch_loop(turns: Turns) -> None:
         turns.tick()
 
 
-_PEERS = ["tf.estimator", "Keras fit", "PyTorch loop, 2 threads"]
+# TensorFlow leaves the faster kernels of oneDNN out on processors without AVX-512, unless told.
+_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "1"}
+_OTHERS = ["Keras fit", "PyTorch loop, 2 threads"]
 
 WORKLOAD = Workload(
     title="Steps per second: convolutional network, batch 100",
     contestants=[
         Contestant("Estimand", PROJECT, estimand),
+        Contestant("Estimand, oneDNN on", PROJECT, estimand, _ONEDNN, in_quick=False),
         Contestant("tf.estimator", UPSTREAM, upstream),
+        Contestant("tf.estimator, oneDNN on", UPSTREAM, upstream, _ONEDNN, in_quick=False),
         Contestant("Keras fit", PROJECT, keras_fit),
         Contestant("PyTorch loop, 2 threads", TORCH, torch_loop),
     ],
     baseline=["tf.estimator"],
-    targets=[Target("Estimand", _PEERS, at_least=1)],
+    targets=[
+        Target("Estimand", ["tf.estimator", *_OTHERS], at_least=1),
+        Target("Estimand, oneDNN on", ["tf.estimator, oneDNN on", *_OTHERS], at_least=1),
+    ],
     rounds=15,
     quick_rounds=2,
 )

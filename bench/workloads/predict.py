@@ -108,7 +108,7 @@ WORKLOAD = Workload(
     contestants=[
         Contestant("Estimand", PROJECT, estimand),
         Contestant("tf.estimator", UPSTREAM, upstream),
-        Contestant("Keras predict, probabilities only", PROJECT, keras_predict),
+        Contestant("Keras predict, probabilities only", PROJECT, keras_predict, in_quick=False),
     ],
     measures=[
         Measure("batch_32", "whole batches of 32", "rows/s"),

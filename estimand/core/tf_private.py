@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import os
+import random
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -56,6 +57,7 @@ __all__ = [
     "replace_input",
     "save_slice",
     "saver_variables",
+    "seed_keeping_kernels",
     "set_final_ops_values",
     "set_string_attribute",
     "single_threaded_tracing",
@@ -396,6 +398,17 @@ def capture(tensor: tf.Tensor) -> tf.Tensor:
     Using the tensor in an op would do the same, but graph import wants the stand-in itself.
     """
     return tf.compat.v1.get_default_graph().capture(tensor)
+
+
+def seed_keeping_kernels(seed: int) -> None:
+    """Seed what is built from now on, as `tf.random.set_seed` does, but keep compiled kernels.
+
+    `tf.random.set_seed` drops the kernels of all functions, so that random ones start over; each
+    function would be optimized and compiled anew at its next call.
+    """
+    context = _context.context()
+    context._seed = seed
+    context._rng = random.Random(seed)
 
 
 _explicit_seeds = threading.local()

@@ -143,6 +143,7 @@ def _replacements() -> list[tuple[Any, str, Callable[[Any], Any]]]:
         (tf, "gradients", _tape_tf_gradients),
         (_v1, "gradients", _tape_tf_gradients),
         *((_v1.metrics, name, _eager_metric) for name in metrics),
+        *((_v1.summary, name, _nothing_to_merge) for name in ("merge", "merge_all")),
     ]
 
 
@@ -164,6 +165,15 @@ def _only_in_training(original: Callable[..., Any]) -> Callable[..., Any]:
         if step is not None and step.runner.mode != ModeKeys.TRAIN:
             return tf.constant(True)
         return _something_to_return(original)(*args, **kwargs)
+
+    return call
+
+
+def _nothing_to_merge(original: Callable[..., Any]) -> Callable[..., Any]:
+    """v1 summaries are empty in eager mode, and so is what they are merged into."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return tf.constant(b"") if tf.executing_eagerly() else original(*args, **kwargs)
 
     return call
 

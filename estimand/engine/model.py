@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.core import tf_private
 from estimand.engine.tracing import CallModelFn, Trace, trace_model
 from estimand.engine.variables import VariableStore
 
@@ -31,6 +32,13 @@ class LiveModel:
         self.store = VariableStore()
         self._traces: dict[str, collections.OrderedDict[str, Trace]] = {}
         self._programs: dict[tuple[int, str], Any] = {}
+
+    def seed_input(self, mode: str, seed: int) -> None:
+        """Seed what `input_fn` will build; once a mode is traced, without compiling it anew."""
+        if self._traces.get(mode):
+            tf_private.seed_keeping_kernels(seed)
+        else:
+            tf.random.set_seed(seed)
 
     def trace(self, mode: str, element_spec: tuple[Any, Any], seed: int | None) -> Trace:
         """The trace for batches of this kind, made now if there is none yet."""

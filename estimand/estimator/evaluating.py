@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
-
 from estimand.core.modes import ModeKeys
 from estimand.engine import checkpoints, initialization
 from estimand.engine.events import write_eval_results
@@ -36,7 +34,7 @@ def evaluate(
     name: str | None,
 ) -> dict[str, Any]:
     seed = model_seed(estimator, RunRecord.load(estimator.model_dir))
-    tf.random.set_seed(seed)
+    estimator._live_model.seed_input(ModeKeys.EVAL, seed)
     given = call_input_fn(
         input_fn, mode=ModeKeys.EVAL, params=estimator.params, config=estimator.config
     )

@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
-
 from estimand.core import tf_private
 from estimand.core.modes import ModeKeys
 from estimand.engine import initialization
@@ -51,7 +49,7 @@ def _start(
     checkpoint_path: str | None,
 ) -> tuple[Any, Iterator[Any]]:
     seed = model_seed(estimator, RunRecord.load(estimator.model_dir))
-    tf.random.set_seed(seed)
+    estimator._live_model.seed_input(ModeKeys.PREDICT, seed)
     given = call_input_fn(
         input_fn, mode=ModeKeys.PREDICT, params=estimator.params, config=estimator.config
     )

@@ -154,7 +154,8 @@ class _Run:
         estimator = self.estimator
         if self.latest is None and estimator._live_model.store.outlived_its_checkpoint:
             estimator._live_model.forget()  # model_dir was emptied behind our back
-        tf.random.set_seed(self.record.extra.get("input_seed", self.seed))
+        input_seed = self.record.extra.get("input_seed", self.seed)
+        estimator._live_model.seed_input(ModeKeys.TRAIN, input_seed)
         return call_input_fn(
             input_fn, mode=ModeKeys.TRAIN, params=estimator.params, config=estimator.config
         )

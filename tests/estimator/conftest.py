@@ -148,7 +148,7 @@ def weights_of(estimator: est.Estimator) -> Weights:
     found = {}
     for name in estimator.get_variable_names():
         for wanted in START:
-            if name == wanted or name.endswith(f"/{wanted}") and "optimizer" not in name:
+            if name == wanted or name.endswith(f"/{wanted}"):
                 found[wanted] = estimator.get_variable_value(name)
     assert found.keys() == START.keys(), estimator.get_variable_names()
     return found

@@ -129,7 +129,7 @@ def test_error_in_the_pipeline_of_other_verbs(tmp_path: Path, verb: str) -> None
     made.evaluate(batches)
 
 
-# ------------------------------------------------------------------ model function, hooks, listeners
+# ------------------------------------------------------------------ the user's own code
 
 
 class Broken(Exception):
@@ -174,11 +174,15 @@ def test_spec_of_another_mode_is_refused(tmp_path: Path) -> None:
     def confused(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
         return model_fn(features, labels, est.ModeKeys.EVAL)
 
-    with pytest.raises(ValueError, match="mode 'train' but returned an EstimatorSpec of mode 'eval'"):
+    with pytest.raises(
+        ValueError, match="mode 'train' but returned an EstimatorSpec of mode 'eval'"
+    ):
         estimator(tmp_path, confused).train(batches)
 
 
-@pytest.mark.parametrize("method", ["begin", "after_create_session", "before_run", "after_run", "end"])
+@pytest.mark.parametrize(
+    "method", ["begin", "after_create_session", "before_run", "after_run", "end"]
+)
 def test_error_in_a_hook_leaves_a_usable_directory(tmp_path: Path, method: str) -> None:
     def fail(self: Any, *args: Any) -> None:
         raise Broken(f"in {method}")

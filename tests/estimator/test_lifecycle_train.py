@@ -286,7 +286,7 @@ def test_two_optimizers_count_every_step_twice(tmp_path: Path) -> None:
 
 def test_loss_is_summarised(tmp_path: Path) -> None:
     estimator(tmp_path, save_summary_steps=1).train(endless, steps=3)
-    [(tag, values)] = [(t, v) for t, v in read_scalars(tmp_path).items() if t.startswith("loss")]
+    values = read_scalars(tmp_path)["loss"]
     expected = [(s + 1, loss_of(weight_after(s), s % 2)) for s in range(3)]
     assert [step for step, _ in values] == [step for step, _ in expected]
     assert [v for _, v in values] == pytest.approx([v for _, v in expected])

@@ -103,6 +103,46 @@ def test_fetched_global_step_is_the_value_before_the_update(model_dir: str) -> N
     assert [int(values["name"]) for values in hook.seen] == [0, 1, 2, 3]
 
 
+def test_fetched_assignment_is_done_and_its_value_returned(model_dir: str) -> None:
+    class Counts(est.SessionRunHook):
+        def begin(self) -> None:
+            counter = v1.get_variable("counter", [], initializer=v1.zeros_initializer())
+            self.given = v1.placeholder(tf.float32, [])
+            self.reset, self.add = counter.assign(self.given), v1.assign_add(counter, 1.0)
+            self.seen: list[float] = []
+
+        def after_create_session(self, session: Any, coord: Any) -> None:
+            assert session.run(self.reset, feed_dict={self.given: 10.0}) == 10
+
+        def before_run(self, run_context: Any) -> Any:
+            return est.SessionRunArgs(self.add)
+
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            self.seen.append(float(run_values.results))
+
+    hook = Counts()
+    est.Estimator(model_fn, model_dir, run_config()).train(input_fn, steps=3, hooks=[hook])
+    assert hook.seen == [11, 12, 13]
+
+
+def test_fed_default_holds_for_the_steps_of_the_hook_only(model_dir: str) -> None:
+    class Feeds(est.SessionRunHook):
+        def before_run(self, run_context: Any) -> Any:
+            return est.SessionRunArgs(None, feed_dict={"scale:0": 10.0})
+
+    def scaled(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
+        weight = v1.get_variable("weight", [], initializer=v1.zeros_initializer())
+        loss = weight * v1.placeholder_with_default(1.0, [], name="scale")
+        step = v1.train.get_global_step()
+        train_op = v1.train.GradientDescentOptimizer(1.0).minimize(loss, global_step=step)
+        return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    estimator = est.Estimator(scaled, model_dir, run_config())
+    estimator.train(input_fn, steps=2, hooks=[Feeds()])
+    estimator.train(input_fn, steps=3)
+    assert estimator.get_variable_value("weight") == -23
+
+
 def test_fetched_weights_and_gradients_are_those_of_the_same_step(model_dir: str) -> None:
     def with_gradient(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
         spec = model_fn(features, labels, mode)

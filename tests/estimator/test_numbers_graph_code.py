@@ -76,9 +76,7 @@ def test_v1_cond_with_a_branch_that_assigns(model_dir: str) -> None:
         return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     model = est.Estimator(model_fn, model_dir, run_config())
-    counts = [
-        float(model.train(input_fn, steps=1).get_variable_value("counter")) for _ in range(4)
-    ]
+    counts = [float(model.train(input_fn, steps=1).get_variable_value("counter")) for _ in range(4)]
     assert counts == [1, 2, 0, 1]
     model.train(input_fn, steps=1)  # step 4 adds, 5 resets, 6 adds
     model.train(input_fn, steps=2)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import estimand as est
 from tests.estimator.conftest import (
@@ -203,20 +202,3 @@ def test_predictions_come_from_the_trained_weights(model_dir: str) -> None:
     np.testing.assert_allclose(
         rows, hidden @ expected["logits/kernel"] + expected["logits/bias"], atol=1e-5
     )
-
-
-def test_clipped_gradients_applied_by_hand(model_dir: str) -> None:
-    """compute_gradients / clip / apply_gradients, as much v1 code has it."""
-
-    def model_fn(features: Any, labels: tf.Tensor, mode: str) -> est.EstimatorSpec:
-        loss = v1.losses.sparse_softmax_cross_entropy(labels, v1_logits(features["x"]))
-        optimizer = v1.train.GradientDescentOptimizer(RATE)
-        pairs = [(tf.clip_by_value(g, -0.01, 0.01), v) for g, v in optimizer.compute_gradients(loss)]
-        train_op = optimizer.apply_gradients(pairs, global_step=v1.train.get_global_step())
-        return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-    def rule() -> Rule:
-        return lambda gradient, step: -RATE * np.clip(gradient, -0.01, 0.01)
-
-    estimator = est.Estimator(model_fn, model_dir, run_config()).train(input_fn, steps=5)
-    assert_weights(estimator, numpy_train(rule, 5))

@@ -89,9 +89,7 @@ def test_regularizer_of_a_layer(model_dir: str) -> None:
             kernel_initializer=ONES(),
             kernel_regularizer=lambda w: 0.5 * tf.reduce_sum(w**2),
         )
-        return tf.reduce_sum(y) + tf.add_n(
-            v1.get_collection(v1.GraphKeys.REGULARIZATION_LOSSES)
-        )
+        return tf.reduce_sum(y) + tf.add_n(v1.get_collection(v1.GraphKeys.REGULARIZATION_LOSSES))
 
     assert trained(model_dir, loss)["dense/kernel"] == [
         pytest.approx([0.8]),
@@ -183,9 +181,7 @@ def test_only_the_variables_of_var_list_are_trained(model_dir: str) -> None:
 
 def test_constraint_holds_after_the_step(model_dir: str) -> None:
     def loss(x: tf.Tensor) -> tf.Tensor:
-        w = v1.get_variable(
-            "w", [2], initializer=ONES(), constraint=lambda w: tf.maximum(w, 0.85)
-        )
+        w = v1.get_variable("w", [2], initializer=ONES(), constraint=lambda w: tf.maximum(w, 0.85))
         return tf.reduce_sum(x * w)
 
     assert trained(model_dir, loss) == {"w": pytest.approx([0.9, 0.85])}
@@ -212,3 +208,41 @@ def test_variable_read_after_a_write_sees_it_when_told_to(model_dir: str) -> Non
             return count.read_value() * weight
 
     assert trained(model_dir, loss, steps=3, rate=1.0) == {"count": 3, "weight": -6}
+
+
+def test_scattered_updates(model_dir: str) -> None:
+    def loss(x: tf.Tensor) -> tf.Tensor:
+        table = v1.get_variable("table", [3], initializer=v1.zeros_initializer(), trainable=False)
+        weight = v1.get_variable("weight", [], initializer=v1.zeros_initializer())
+        updates = [v1.scatter_add(table, [1, 1], [1.0, 1.0]), v1.scatter_update(table, [2], [7.0])]
+        with v1.control_dependencies(updates):
+            return tf.identity(weight)
+
+    assert trained(model_dir, loss, steps=3, rate=1.0) == {"table": [0, 6, 7], "weight": -3}
+
+
+def test_plain_variables_are_named_as_in_a_graph(model_dir: str) -> None:
+    def loss(x: tf.Tensor) -> tf.Tensor:
+        first, second = tf.Variable([1.0, 1.0]), v1.Variable([1.0, 1.0])
+        with v1.name_scope("named"), v1.variable_scope("scope"):
+            third = tf.Variable(1.0, name="third")
+        return tf.reduce_sum(x * first) + tf.reduce_sum(x * second) + third
+
+    assert trained(model_dir, loss) == {
+        "Variable": pytest.approx([0.9, 0.8]),
+        "Variable_1": pytest.approx([0.9, 0.8]),
+        "named/scope/third": pytest.approx(0.9),
+    }
+
+
+def test_variables_in_sets_and_dicts(model_dir: str) -> None:
+    """A variable is equal to itself only, as in a graph of TensorFlow 1."""
+
+    def loss(x: tf.Tensor) -> tf.Tensor:
+        a, b = (v1.get_variable(n, [2], initializer=ONES()) for n in "ab")
+        frozen = {b}
+        assert [v for v in v1.trainable_variables() if v not in frozen] == [a]
+        rates = {a: 2.0, b: 0.0}
+        return tf.add_n([tf.reduce_sum(x * v) * rates[v] for v in v1.trainable_variables()])
+
+    assert trained(model_dir, loss) == {"a": pytest.approx([0.8, 0.6]), "b": [1, 1]}

@@ -209,7 +209,9 @@ def unequal(features: Any) -> Any:
 
 
 def test_unequal_lengths_are_refused_row_by_row(tmp_path: Path) -> None:
-    message = "Batch length of predictions should be same. q has different batch length than others."
+    message = (
+        "Batch length of predictions should be same. q has different batch length than others."
+    )
     with pytest.raises(ValueError, match="Batch length of predictions") as error:
         next(estimator(tmp_path, predicting(unequal)).predict(features_only))
     assert message in str(error.value)

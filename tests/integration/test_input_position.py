@@ -14,8 +14,8 @@ import tensorflow as tf
 from tests.integration.programs import (
     BATCH,
     IDS,
-    Crashed,
     CrashAt,
+    Crashed,
     assert_every_epoch_is_whole,
     remembering,
     seen_by,

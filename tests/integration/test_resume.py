@@ -13,8 +13,8 @@ import tensorflow as tf
 
 import estimand as est
 from tests.integration.programs import (
-    Crashed,
     CrashAt,
+    Crashed,
     assert_every_epoch_is_whole,
     net_model_fn,
     remembering,

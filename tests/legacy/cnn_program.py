@@ -3,7 +3,6 @@
 from tests.legacy.v1_view import tf
 
 
-# ruff: noqa: E501
 # fmt: off
 def cnn_model_fn(features, labels, mode):
   """Model function for CNN."""

@@ -9,6 +9,7 @@ from tests.legacy.v1_view import tf
 RESET_EVERY = 4
 
 
+# ruff: noqa: E501, UP032
 # fmt: off
 def model_fn(features, labels, mode, params, config):
     global_step = tf.train.get_global_step()

@@ -80,11 +80,15 @@ def test_auc_starts_anew_too(run: dict[str, Any]) -> None:
     np.testing.assert_allclose(areas, expected, atol=1e-3)
 
 
-def test_training_summaries_show_the_values_before_the_steps_update(run: dict[str, Any]) -> None:
+def test_training_summaries_are_taken_before_a_reset(run: dict[str, Any]) -> None:
+    """Program order: the step's update, the value, the reset."""
     scalars = read_scalars(run["estimator"].model_dir)
     shown = dict(scalars["train_metrics_summary/cost_loss"])
-    after = [values["cost_loss"] for values in run["values"]]
-    expected = {step + 1: after[step - 1] if step else 0.0 for step in range(STEPS)}
+    expected = {}
+    for step in range(STEPS):
+        start = counted(step - 1).start if step else 0
+        rows = slice(start, (step + 1) * BATCH)
+        expected[step + 1] = np.average(COST[rows] ** 2, weights=CVR[rows])
     assert shown == pytest.approx(expected, rel=1e-5)
 
 
@@ -120,3 +124,14 @@ def test_auc_of_a_trained_model_equals_the_exact_one(tmp_path: Path) -> None:
     scores = tensorflow.sigmoid(X @ weights)[:, 0].numpy()
     result = estimator.evaluate(input_fn)
     assert result["auc"] == pytest.approx(roc_auc_score(CVR, scores), abs=1e-3)
+
+
+def test_eager_run_trains_the_same_model(tmp_path: Path) -> None:
+    found = []
+    for eager in (False, True):
+        config = est.RunConfig(str(tmp_path / f"{eager}"), progress=False, run_eagerly=eager)
+        estimator = tf.estimator.Estimator(model_fn, config=config, params={"lr": 0.1})
+        estimator.train(input_fn)
+        found.append((estimator.get_variable_value("w"), estimator.evaluate(input_fn)))
+    np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-6)
+    assert found[0][1] == pytest.approx(found[1][1], abs=1e-6)

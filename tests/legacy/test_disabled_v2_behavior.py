@@ -1,4 +1,4 @@
-"""Scripts that begin with `disable_v2_behavior()`, or with less of it, in a process of their own."""
+"""Scripts that begin with `disable_v2_behavior()`, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = '''
+SCRIPT = """
 import sys
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -62,12 +62,10 @@ def main(_):
     print("done", len(rows))
 
 tf.app.run(main)
-'''
+"""
 
 
-@pytest.mark.parametrize(
-    "switch", ["disable_v2_behavior", "disable_eager_execution"]
-)
+@pytest.mark.parametrize("switch", ["disable_v2_behavior", "disable_eager_execution"])
 def test_legacy_script_trains_evaluates_and_predicts(tmp_path: Path, switch: str) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(switch=switch))

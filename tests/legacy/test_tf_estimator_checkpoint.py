@@ -128,3 +128,14 @@ def test_model_dir_given_back_is_still_readable_by_name(case: Fixture, estimator
         for name in estimator.get_variable_names()
     }
     assert shapes == case.expected["variables"]
+
+
+def test_the_same_in_an_eager_run(shared_fixtures: Path, tmp_path: Path) -> None:
+    case = Fixture(shared_fixtures / "custom_v1", tmp_path)
+    config = est.RunConfig(progress=False, run_eagerly=True)
+    estimator = tf.estimator.Estimator(model_fn, case.model_dir, config)
+    found = estimator.evaluate(case.eval_input_fn)
+    assert found == pytest.approx(case.expected["evaluate"], abs=1e-4)
+    estimator.train(case.train_input_fn, steps=case.expected["more_steps"])
+    found = estimator.evaluate(case.eval_input_fn)
+    assert found == pytest.approx(case.expected["evaluate_after_more"], rel=1e-3)

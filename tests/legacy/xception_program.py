@@ -12,7 +12,7 @@ _PATCH_SIZE = 71
 _BATCH_SIZE = 6
 
 
-# ruff: noqa: E501
+# ruff: noqa: E501, SIM108
 # fmt: off
 def input_fn(data_path, batch_size=_BATCH_SIZE, is_training=False):
     dataset = tf.data.TFRecordDataset(data_path)

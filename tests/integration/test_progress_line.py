@@ -1,0 +1,81 @@
+"""The live line of a real program on a terminal, and its absence everywhere else."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import threading
+from pathlib import Path
+
+import tensorflow as tf
+
+from tests.integration.line import endless, estimator
+from tests.integration.processes import run
+
+STEPS = 3000
+
+
+def train_on(terminal: str | None, model_dir: str) -> None:
+    """A program whose standard streams are those of a terminal, if one is given."""
+    if terminal is not None:
+        descriptor = os.open(terminal, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(descriptor, stream)
+        os.environ.update(TERM="xterm-256color", COLUMNS="120")
+    tf.get_logger().setLevel("INFO")
+    made = estimator(model_dir, progress=None, log_step_count_steps=1000)
+    made.train(endless, steps=STEPS)
+    made.evaluate(endless, steps=500)
+
+
+class Terminal:
+    """The other end of a pseudo terminal, read all the time so that nobody has to wait."""
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = pty.openpty()
+        self.name = os.ttyname(self._theirs)
+        self._read: list[bytes] = []
+        self._thread = threading.Thread(target=self._drain, daemon=True)
+        self._thread.start()
+
+    def _drain(self) -> None:
+        while True:
+            try:
+                data = os.read(self._ours, 4096)
+            except OSError:  # the last writer has gone
+                return
+            if not data:
+                return
+            self._read.append(data)
+
+    def close(self) -> str:
+        os.close(self._theirs)
+        self._thread.join(10)
+        os.close(self._ours)
+        return b"".join(self._read).decode()
+
+
+def test_line_on_a_terminal_tells_step_rate_loss_and_time_left(
+    tmp_path: Path,
+) -> None:
+    terminal = Terminal()
+    run(train_on, terminal.name, str(tmp_path / "model"), log=tmp_path / "log")
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.close())
+    lines = [line for line in re.split(r"[\r\n]+", shown) if line.startswith("training")]
+    number = r"[\d.,e+-]+"
+    live = (
+        rf"training  {number}/3,000 steps  {number} steps/s  loss {number}  "
+        r"elapsed \d:\d\d  left \d:\d\d"
+    )
+    assert any(re.fullmatch(live, line) for line in lines)
+    assert re.match(r"training  3,000/3,000 steps", lines[-1])
+    assert "evaluating  500/500 batches" in shown
+    assert "INFO:tensorflow:Loss for final step" in shown  # whole lines beside the live one
+
+
+def test_nothing_but_log_lines_goes_into_a_file(tmp_path: Path) -> None:
+    printed = run(train_on, None, str(tmp_path / "model"), log=tmp_path / "log").printed
+    assert "\x1b" not in printed and "\r" not in printed
+    assert all(line.startswith("INFO:tensorflow:") for line in printed.splitlines())
+    assert "INFO:tensorflow:loss = " in printed
