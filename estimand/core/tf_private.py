@@ -47,6 +47,7 @@ __all__ = [
     "fresh_eager_scope",
     "fresh_keras_names",
     "get_variable_is_creating",
+    "global_seed_restored",
     "has_tunable_stage",
     "hook_arguments",
     "initializer_set_from_checkpoint",
@@ -409,6 +410,17 @@ def seed_keeping_kernels(seed: int) -> None:
     context = _context.context()
     context._seed = seed
     context._rng = random.Random(seed)
+
+
+@contextlib.contextmanager
+def global_seed_restored() -> Iterator[None]:
+    """Give the program back, afterwards, the global seed it has now; there is no public getter."""
+    context = _context.context()
+    seed, generator = context._seed, getattr(context, "_rng", None)  # made with the first seed
+    try:
+        yield
+    finally:
+        context._seed, context._rng = seed, generator
 
 
 _explicit_seeds = threading.local()

@@ -49,6 +49,7 @@ class _Step:
     tape: tf.GradientTape
     variables: TracedVariables
     runner: EagerRunner
+    next_step: tf.Tensor
     metric_calls: int = 0
 
 
@@ -75,7 +76,7 @@ class EagerRunner:
             _v1_code_runs_eagerly(),
         ):
             global_step = self.create_global_step(graph)
-            _active.step = _Step(tape, variables, self)
+            _active.step = _Step(tape, variables, self, global_step.read_value() + 1)
             try:
                 spec = self.call_model_fn(features, labels, self.mode)
             finally:
@@ -114,12 +115,13 @@ def minimize(optimizer: Any, loss: tf.Tensor, variables: Sequence[Any] | None) -
         variables = [known.get(id(v), v) for v in chosen]
     plain = [v if isinstance(v, tf.Variable) else v.value for v in variables]
     if isinstance(optimizer, _v1.train.Optimizer):
-        return optimizer.minimize(loss, global_step=global_step, var_list=plain)
+        optimizer.minimize(loss, var_list=plain)
+        return global_step.assign(step.next_step)
     with step.tape.stop_recording():
         gradients = step.tape.gradient(loss, plain)
         pairs = [(g, v) for g, v in zip(gradients, variables, strict=True) if g is not None]
         optimizer.apply([g for g, _ in pairs], [v for _, v in pairs])
-        return global_step.assign_add(1)
+        return global_step.assign(step.next_step)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,8 @@ from estimand.core.errors import ModelFnError
 from estimand.engine import eager_run, effects
 from estimand.engine.variables import TracedVariables, traced_variables
 
+_NEXT_STEP = "estimand/next_step"
+
 
 def minimize(
     optimizer: Any, loss: tf.Tensor, variables: Sequence[Any] | None = None
@@ -19,6 +21,7 @@ def minimize(
     """A train_op that applies the gradients of `loss` and advances the global step.
 
     `variables` are TensorFlow or Keras variables; by default all trainable ones of the model.
+    Several of these in one model function, joined by `tf.group`, advance it once.
 
     >>> import estimand as est, tensorflow as tf
     >>> def model_fn(features, labels, mode):
@@ -38,7 +41,7 @@ def minimize(
     traced = traced_variables(tf.compat.v1.get_default_graph())
     chosen = _all_trainable(traced) if variables is None else [_plain(v) for v in variables]
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
-        return optimizer.minimize(loss, global_step=step, var_list=chosen)
+        return _advance(step, [optimizer.minimize(loss, var_list=chosen)])
     if not callable(getattr(optimizer, "apply", None)):
         raise ModelFnError(
             f"est.minimize got {optimizer!r} as optimizer. Pass a Keras optimizer such as "
@@ -74,8 +77,20 @@ def _keras_train_op(
     optimizer.apply([g for g, _ in pairs], targets)
     updates = [op for op in graph.get_operations()[first_new:] if effects.changes_state(op)]
     _summarise_learning_rate(optimizer)
+    return _advance(step, updates)
+
+
+def _advance(step: tf.Variable, updates: Sequence[Any]) -> tf.Operation:
+    """After `updates`, one step further than at the start of this step.
+
+    Not an increment: several optimizers in one model function still make one step.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    if not graph.get_collection(_NEXT_STEP):
+        with tf.control_dependencies(None):
+            graph.add_to_collection(_NEXT_STEP, step.read_value() + 1)
     with tf.control_dependencies(updates):
-        return step.assign_add(1, read_value=False, name="estimand_global_step_increment")
+        return step.assign(graph.get_collection(_NEXT_STEP)[0], read_value=False)
 
 
 def _summarise_learning_rate(optimizer: Any) -> None:

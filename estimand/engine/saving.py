@@ -81,7 +81,7 @@ class ModelSaver:
         self._session = session
         self._make_writer = make_writer
         self._model_dir = model_dir
-        self._position = position
+        self.position = position
         # The step of the checkpoint that was restored: saving it again would write the same.
         self._unchanged_step = unchanged_step
         self._writers: dict[tuple[str, str], CheckpointWriter] = {}
@@ -123,8 +123,8 @@ class ModelSaver:
         self._unchanged_step = None
         companion: list[Entry] = []
         meta: dict[str, Any] = {"complete": False}
-        if self._position is not None:
-            companion, meta["input"] = self._position.take()
+        if self.position is not None:
+            companion, meta["input"] = self.position.take()
         return writer.save(step, entries, companion=companion, meta=meta, synchronous=synchronous)
 
     def wait(self) -> None:

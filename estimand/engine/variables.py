@@ -208,6 +208,10 @@ class VariableStore:
 
     # What the values are, so that nothing is read from disk twice.
 
+    def values(self) -> dict[int, tf.Tensor]:
+        """The present values, by identity of the variable; shares memory until an update."""
+        return {id(v): v.read_value() for v in self._shared.values()}
+
     def not_from(self, origins: Mapping[str, str]) -> set[str]:
         """Which of the named variables do not yet hold the value of the given origin."""
         return {n for n, origin in origins.items() if self._loaded.get(n) != origin}

@@ -62,6 +62,32 @@ class EagerSession(tf_private.SessionInterface):
         )
 
 
+@dataclass(frozen=True)
+class TakenBack:
+    """A step that was run and undone, to be put in place later."""
+
+    trace: EagerTrace
+    after: list[tuple[tf.Variable, tf.Tensor]]
+
+    @classmethod
+    def of(cls, trace: EagerTrace, before: dict[int, tf.Tensor]) -> TakenBack:
+        """Undo the step of `trace`; `before` has what variables held that existed already."""
+        after = []
+        for name, variable in trace.variables.by_name.items():
+            value = before.get(id(variable), trace.outside_values.get(name))
+            if value is None:
+                value = getattr(variable, "_estimand_first_value", None)
+            if value is not None and name not in trace.variables.local:
+                after.append((variable, variable.read_value()))
+                variable.assign(value)
+        return cls(trace, after)
+
+    def put_in_place(self) -> EagerTrace:
+        for variable, value in self.after:
+            variable.assign(value)
+        return self.trace
+
+
 class EagerLoop:
     """The training loop, one Python step at a time; has what hooks expect of a loop."""
 
@@ -75,6 +101,8 @@ class EagerLoop:
         save_checkpoint: Callable[..., str],
         model_dir: str,
         log_every: int | None,
+        first_step: TakenBack | None = None,
+        after_first_step: Callable[[], None] = lambda: None,
     ) -> None:
         self.trace = trace
         self.model_dir = model_dir
@@ -86,6 +114,8 @@ class EagerLoop:
         self._element_spec = element_spec
         self._hooks = list(hooks)
         self._log_every = log_every
+        self._first_step = first_step
+        self._after_first_step = after_first_step
         self.save_checkpoint = save_checkpoint
 
     def global_step(self) -> int:
@@ -125,17 +155,27 @@ class EagerLoop:
             if schedule.due_in(step, now) == 1:
                 context = _train.SessionRunContext(_train.SessionRunArgs(None), session)
                 looking.append((hook, schedule, context, hook.before_run(context)))
-        try:
-            batch = self._feeder.next_batch()
-        except tf.errors.OutOfRangeError:
+        if not self._run_step():
             return False
-        self.count_step(self._runner.run(*pack_batch(self._element_spec, batch)))
         for hook, schedule, context, request in looking:
             fetches = getattr(request, "fetches", request)
             values = _train.SessionRunValues(session.run(fetches), None, None)
             hook.after_run(context, values)
             schedule.looked(self.global_step(), time.monotonic())
             self.stopped |= context.stop_requested
+        return True
+
+    def _run_step(self) -> bool:
+        if self._first_step is not None:
+            self.count_step(self._first_step.put_in_place())
+            self._first_step = None
+            self._after_first_step()
+            return True
+        try:
+            batch = self._feeder.next_batch()
+        except tf.errors.OutOfRangeError:
+            return False
+        self.count_step(self._runner.run(*pack_batch(self._element_spec, batch)))
         return True
 
     def count_step(self, trace: EagerTrace) -> None:

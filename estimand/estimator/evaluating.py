@@ -6,6 +6,9 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import tensorflow as tf
+
+from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
 from estimand.engine import checkpoints, initialization
 from estimand.engine.events import write_eval_results
@@ -72,7 +75,13 @@ def _evaluate_eagerly(
     seed: int,
 ) -> tuple[str | None, dict[str, Any]]:
     runner = estimator._eager_runner(ModeKeys.EVAL, seed)
-    first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
+    try:
+        first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
+    except tf.errors.OutOfRangeError:
+        raise InputError(
+            "The input of evaluate is empty. With RunConfig(run_eagerly=True) at least one batch "
+            "is needed to build the model: let input_fn give one."
+        ) from None
     eager.build(estimator, runner, given.element_spec, first, checkpoint_path)
     feeder = Feeder(given.dataset, given.unpack, keep_alive=given)
     results = eager.evaluate(runner, feeder, given.element_spec, steps)

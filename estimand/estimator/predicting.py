@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import tensorflow as tf
+
 from estimand.core import tf_private
 from estimand.core.modes import ModeKeys
 from estimand.engine import initialization
@@ -94,7 +96,11 @@ def _start_eagerly(
     def feeder() -> Feeder:
         return Feeder(given.dataset, given.unpack, with_labels=False, keep_alive=given)
 
-    trace = eager.build(estimator, runner, spec, feeder().next_batch(), checkpoint_path)
+    try:
+        first = feeder().next_batch()
+    except tf.errors.OutOfRangeError:
+        return eager.Keys(None), iter(())
+    trace = eager.build(estimator, runner, spec, first, checkpoint_path)
     keys = prediction.selected_predictions(trace, predict_keys)
     batches = eager.predict_batches(
         runner, feeder(), spec, lambda t: prediction.selected_predictions(t, predict_keys)

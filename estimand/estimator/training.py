@@ -78,9 +78,10 @@ def make_writer(
 
 @contextlib.contextmanager
 def engine_scope(estimator: Estimator) -> Iterator[None]:
-    """Eager mode; where the global seed is one we drew, ops that the user seeded ignore it."""
+    """Eager mode, with a global seed of our own; if we drew it, ops with seeds ignore it."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(tf_private.eager_mode())
+        stack.enter_context(tf_private.global_seed_restored())
         if estimator._config.tf_random_seed is None:
             stack.enter_context(tf_private.explicit_seeds_stand())
         yield
@@ -109,12 +110,17 @@ class _Run:
     session: TracedSession | None = None
     position: InputPosition | None = None
     start_step: int = 0
+    # Whether the last call was interrupted, so that this one goes on in its place. Settled at
+    # the start: the seed of the input depends on it.
+    resumes: bool = False
 
     @classmethod
     def start(cls, estimator: Estimator, latest: str | None) -> _Run:
         record = RunRecord.load(estimator.model_dir)
         meta = (checkpoints.read_meta(latest) if latest else None) or {}
         run = cls(estimator, latest, record, meta, model_seed(estimator, record))
+        interrupted = bool(meta) and not meta.get("complete", True)
+        run.resumes = interrupted and "input_seed" in record.extra
         if not run.resumes:
             # A new call begins its input anew, in an order of its own; a resumed one repeats
             # the order of the call that was interrupted.
@@ -124,15 +130,6 @@ class _Run:
             record.extra.pop("block_mode_from_step", None)
         record.save(estimator.model_dir)
         return run
-
-    @property
-    def resumes(self) -> bool:
-        """Whether the last call was interrupted, so that this one goes on in its place."""
-        return (
-            bool(self.meta)
-            and not self.meta.get("complete", True)
-            and "input_seed" in self.record.extra
-        )
 
     # Before the first step
 
@@ -264,10 +261,14 @@ class _Run:
         from_scratch = self.latest is None and self.estimator._warm_start_settings is None
         try:
             if from_scratch:
+                # There are no variables before the first step. It is run once, taken back so
+                # that hooks see the start, and put in place when its turn comes.
                 self.feeder = self._feeder(given)
-                # There are no variables before the first step, so hooks come in after it.
+                before = store.values()
                 trace = runner.run(*given.unpack(self.feeder.next_element()))
+                first_step = eager.TakenBack.of(trace, before)
             else:
+                first_step = None
                 first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
                 trace = eager.build(self.estimator, runner, given.element_spec, first)
                 self.feeder = self._feeder(given)
@@ -277,18 +278,21 @@ class _Run:
         if config.save_input_position:
             self.position = InputPosition(self.feeder, resumable=given.resumable)
         store.mark_changed()
-        self.start_step = 0 if from_scratch else int(trace.global_step.numpy())
+        self.start_step = int(trace.global_step.numpy())
         saver = self._saver(trace, eager.EagerSession(trace))
+        if first_step is not None:
+            # A batch has been taken, but not for the checkpoint of the start: no position is
+            # saved with it, which stands for the beginning.
+            saver.position = None
         self._mark_call_begun()
         all_hooks = eager_hooks(config, hooks, saving_listeners)
         target = self.start_step + steps if steps is not None else max_steps
         with Interrupts() as interrupts, _closing(saver):
             loop = eager.EagerLoop(
                 runner, self.feeder, given.element_spec, trace, all_hooks, saver.save,
-                self.estimator.model_dir, config.log_step_count_steps,
+                self.estimator.model_dir, config.log_step_count_steps, first_step,
+                after_first_step=lambda: setattr(saver, "position", self.position),
             )  # fmt: skip
-            if from_scratch:
-                loop.count_step(trace)
             loop.run(target, interrupts)
             saver.wait()
         self._finish(loop, saver, interrupted=interrupts.received is not None)

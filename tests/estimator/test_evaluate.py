@@ -82,6 +82,11 @@ def test_empty_input_gives_zeros(tmp_path: Path, known_length: bool) -> None:
     assert results == {"loss": 0, "mae": 0, "global_step": 0}
 
 
+def test_empty_input_of_an_eager_run_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="The input of evaluate is empty"):
+        estimator(tmp_path, run_eagerly=True).evaluate(lambda: batches().take(0))
+
+
 @pytest.mark.parametrize("steps", [0, -1])
 def test_less_than_one_step_is_refused(tmp_path: Path, steps: int) -> None:
     with pytest.raises(ValueError, match=f"Must specify steps > 0, given: {steps}"):
@@ -256,6 +261,17 @@ def test_after_training_in_the_same_process_nothing_is_restored(
         list(counted.estimator.predict(batches))
     assert counted.built == ["train", "eval", "infer"]
     assert counted.read == []
+
+
+def test_repeated_calls_compile_nothing_anew(tmp_path: Path, monkeypatch) -> None:
+    made = estimator(tmp_path).train(endless, steps=2)
+    made.evaluate(batches)
+    list(made.predict(batches))
+    # Among other things it drops everything that has been compiled so far.
+    monkeypatch.setattr(tf.random, "set_seed", lambda seed: pytest.fail("kernels are dropped"))
+    made.evaluate(batches)
+    list(made.predict(batches))
+    made.train(endless, steps=2)
 
 
 def test_new_checkpoint_is_restored_once(tmp_path: Path, monkeypatch) -> None:

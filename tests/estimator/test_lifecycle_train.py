@@ -267,6 +267,23 @@ def test_target_that_cannot_be_reached_is_an_error_not_an_endless_loop(tmp_path:
         estimator(tmp_path, train_without_global_step).train(endless, steps=10)
 
 
+def only_twenty_steps(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
+    """A model with a table of what to do at each step."""
+    rates = tf.gather(tf.ones([20]), v1.train.get_global_step())
+    return model_fn({"x": features["x"] * rates}, labels, mode)
+
+
+def test_measuring_how_to_run_blocks_does_not_trip_over_limits_of_the_model(
+    tmp_path: Path,
+) -> None:
+    def twenty() -> tf.data.Dataset:
+        return endless().take(20).filter(lambda features, labels: True)
+
+    made = estimator(tmp_path, only_twenty_steps).train(twenty)
+    assert made.get_variable_value("global_step") == 20
+    assert made.get_variable_value("w") == pytest.approx(weight_after(20))
+
+
 def two_optimizers(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
     step = v1.train.get_global_step()
     first = model_fn(features, labels, mode)

@@ -134,6 +134,11 @@ def test_empty_input_yields_nothing(tmp_path: Path, known: bool, single: bool) -
     assert list(made.predict(input_fn, yield_single_examples=single)) == []
 
 
+def test_empty_input_of_an_eager_run_yields_nothing(tmp_path: Path) -> None:
+    made = estimator(tmp_path, run_eagerly=True)
+    assert list(made.predict(many(0, 2, known=True))) == []
+
+
 def test_endless_input_may_be_left(tmp_path: Path) -> None:
     rows = estimator(tmp_path).predict(endless)
     assert [next(rows)["x"] for _ in range(6)] == [1, 2, 3, 4, 1, 2]

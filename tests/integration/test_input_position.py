@@ -254,6 +254,26 @@ def test_second_call_that_crashes_resumes_in_its_own_input(tmp_path: Path) -> No
     assert (seen[10:].ravel() == np.arange(50 * BATCH)).all()
 
 
+def test_older_checkpoint_of_a_completed_call_starts_its_input_over(tmp_path: Path) -> None:
+    """The newest one turned out to be damaged: what is retrained is not what was seen before."""
+    remembering(tmp_path, save_checkpoints_steps=5).train(shuffled_ids, max_steps=20)
+    [data] = tmp_path.glob("model.ckpt-20.data-*")
+    data.write_bytes(b"\0" * data.stat().st_size)
+    remembering(tmp_path).train(shuffled_ids, max_steps=60)
+    seen = seen_by(tmp_path)
+    assert len(seen) == 60
+    assert_every_epoch_is_whole(seen[15:])
+
+
+def test_older_checkpoint_of_a_crashed_call_goes_on_in_its_input(tmp_path: Path) -> None:
+    crash(tmp_path, shuffled_ids, at=23)
+    [data] = tmp_path.glob("model.ckpt-20.data-*")
+    data.write_bytes(b"\0" * data.stat().st_size)
+    remembering(tmp_path).train(shuffled_ids, max_steps=60)
+    assert len(seen_by(tmp_path)) == 60
+    assert_every_epoch_is_whole(seen_by(tmp_path))
+
+
 def test_epoch_by_epoch_loop_sees_all_rows_each_time_in_a_new_order(tmp_path: Path) -> None:
     def one_epoch() -> tf.data.Dataset:
         return tf.data.Dataset.range(IDS).shuffle(IDS).batch(BATCH)

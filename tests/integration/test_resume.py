@@ -125,6 +125,19 @@ def test_two_runs_without_a_seed_differ(tmp_path: Path) -> None:
     assert not np.array_equal(first["layer0/kernel"], second["layer0/kernel"])
 
 
+@pytest.mark.parametrize("tf_random_seed", [None, 7])
+def test_random_numbers_of_the_program_are_its_own(
+    tmp_path: Path, tf_random_seed: int | None
+) -> None:
+    tf.random.set_seed(1)
+    tf.random.uniform([])
+    expected = float(tf.random.uniform([]))
+    tf.random.set_seed(1)
+    tf.random.uniform([])
+    train(tmp_path, net_model_fn, tf_random_seed=tf_random_seed)
+    assert float(tf.random.uniform([])) == expected
+
+
 def test_seed_given_to_an_initializer_holds_in_every_run(tmp_path: Path) -> None:
     def model_fn(features: tf.Tensor, labels: tf.Tensor, mode: str) -> est.EstimatorSpec:
         v1.get_variable("unused", [3], initializer=v1.random_normal_initializer(seed=1))
