@@ -63,8 +63,10 @@ class Runner:
         assert self._process.stdout is not None
         watchdog = threading.Timer(_PATIENCE_SECONDS, self._process.kill)
         watchdog.start()
-        line = self._process.stdout.readline()
-        watchdog.cancel()
+        try:
+            line = self._process.stdout.readline()
+        finally:
+            watchdog.cancel()
         if not line:
             raise Died(self._last_words())
         answer = json.loads(line)
@@ -80,7 +82,8 @@ class Runner:
 
     def stop(self) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
         try:
             self._process.wait(timeout=20)
         except subprocess.TimeoutExpired:
@@ -156,25 +159,30 @@ def _race_of_processes(
         for contestant in order.sample(remaining, len(remaining)):
             os.sync()  # what the one before left to be written shall not burden this one
             runner = Runner(name, contestant, scratch, quick)
-            with _dropping(runner, []):
+            try:
                 results[-1][contestant.name] = runner.hear("values")["values"]
-                runner.stop()
-            if contestant.name not in results[-1]:
+            except Died as error:
+                _tell(runner, error)
                 remaining.remove(contestant)
+            finally:
+                runner.stop()
             _clear(scratch)
     return results
 
 
 @contextlib.contextmanager
 def _dropping(runner: Runner, runners: list[Runner]) -> Iterator[None]:
-    """Take a contestant that dies out of the race, and say why; the others go on."""
+    """Take a contestant that dies out of the race; the others go on."""
     try:
         yield
     except Died as error:
-        print(f"  {runner.name}: failed\n{error}\n")
-        if runner in runners:
-            runners.remove(runner)
+        _tell(runner, error)
+        runners.remove(runner)
         runner.stop()
+
+
+def _tell(runner: Runner, error: Died) -> None:
+    print(f"  {runner.name}: failed\n{error}\n", flush=True)
 
 
 def _clear(scratch: str) -> None:

@@ -37,14 +37,16 @@ def main() -> None:
         if environments.interpreter(name) is None:
             print(f"No environment {name!r}: left out. python bench/setup.py {name} makes it.")
     results: dict[str, tuple[Workload, list[race.Round]]] = {}
-    for name in arguments.only:
-        workload = importlib.import_module(f"workloads.{name}").WORKLOAD
-        rounds = _run(name, workload, arguments)
-        if any(rounds):
-            results[name] = (workload, rounds)
-            _show(workload, rounds)
-    if results:
-        print(f"\nAll values: {os.path.relpath(report.save(facts, results))}")
+    try:
+        for name in arguments.only:
+            workload = importlib.import_module(f"workloads.{name}").WORKLOAD
+            rounds = _run(name, workload, arguments)
+            if any(rounds):
+                results[name] = (workload, rounds)
+                _show(workload, rounds)
+    finally:  # also after Ctrl-C: what is there has taken minutes
+        if results:
+            print(f"\nAll values: {os.path.relpath(report.save(facts, results))}")
 
 
 def _run(name: str, workload: Workload, arguments: argparse.Namespace) -> list[race.Round]:

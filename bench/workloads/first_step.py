@@ -1,8 +1,8 @@
 """From the start of the process to the end of the first training step.
 
-TensorFlow 2.21 imports Keras, and Keras imports scikit-learn wherever it is installed, which
-takes a second more. It is hidden here: the project's environment has it for the tests, the
-other environments have not.
+TensorFlow imports Keras, and Keras 3 imports scikit-learn wherever it is installed, which takes
+a second more. It is hidden here: the project's environment has it for the tests, the other
+environments have not.
 """
 
 from __future__ import annotations

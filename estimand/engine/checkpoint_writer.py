@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import itertools
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -52,6 +54,7 @@ from estimand.engine.policy import KeepPolicy, Saved
 
 _log = logging.getLogger("tensorflow")
 _numbers = itertools.count()
+_NICE = 10
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,7 @@ class CheckpointWriter:
             self.wait()
             # Not a daemon: a program that ends while a checkpoint is being written waits for it.
             self._thread = threading.Thread(
-                target=self._run, args=(job,), name=f"estimand-save-{step}"
+                target=self._run, args=(job, synchronous), name=f"estimand-save-{step}"
             )
             self._thread.start()
             if synchronous:
@@ -218,7 +221,9 @@ class CheckpointWriter:
 
     # -------------------------------------------------------------- on the writing thread
 
-    def _run(self, job: _Job) -> None:
+    def _run(self, job: _Job, awaited: bool) -> None:
+        if not awaited:
+            _yield_to_training()
         try:
             self._write(job)
             if job.on_published is not None:
@@ -314,6 +319,13 @@ class CheckpointWriter:
 
     def _temporary(self, name: str) -> str:
         return temporary_path(self._directory, f"{next(_numbers)}-{name}")
+
+
+def _yield_to_training() -> None:
+    """Let this thread have only what the training threads leave of the processors."""
+    with contextlib.suppress(AttributeError, OSError):  # per thread on Linux only
+        if sys.platform == "linux":
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
 def _write_error(prefix: str, error: OSError | tf.errors.OpError) -> CheckpointWriteError:

@@ -137,3 +137,18 @@ def test_without_checkpoints_the_message_promises_nothing(tmp_path: Path, caplog
         estimator.train(shuffled_ids, max_steps=30, hooks=[Interrupt()])
     assert error.value.code == 143
     assert "Stopped by SIGTERM at step 1." in caplog.messages
+
+
+def test_ctrl_c_at_a_prompt_gives_the_prompt_back(tmp_path: Path, monkeypatch) -> None:
+    class Interrupt(est.SessionRunHook):
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            remembering(tmp_path, batch=BATCH).train(shuffled_ids, steps=30, hooks=[Interrupt()])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(seen_by(tmp_path)) == 1
