@@ -118,7 +118,7 @@ class HookRunner:
         with self._trace.as_default():  # hooks look up tensors here, too
             for hook in due:
                 context = _train.SessionRunContext(SessionRunArgs(None), self._session)
-                request = self._call(hook, hook.before_run, context)
+                request = hook.before_run(context)
                 if request is not None:
                     if not isinstance(request, SessionRunArgs):
                         request = SessionRunArgs(request)
@@ -143,13 +143,6 @@ class HookRunner:
         for hook, schedule in zip(self.hooks, self._schedules, strict=True):
             if id(hook) in looked:
                 schedule.looked(step, now)
-
-    def _call(self, hook: Any, method: Callable[..., Any], *args: Any) -> Any:
-        """v1 hooks expect the model's graph to be the default one; ours do without."""
-        if isinstance(hook, LoopBound):
-            return method(*args)
-        with self._trace.as_default():
-            return method(*args)
 
     def end(self) -> None:
         with self._trace.as_default():

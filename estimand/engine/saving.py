@@ -14,6 +14,7 @@ from estimand.engine import fetching
 from estimand.engine.checkpoints import CheckpointWriter, Entry, Wanted
 from estimand.engine.feeding import InputPosition
 from estimand.engine.session import TracedSession
+from estimand.engine.snapshot import SnapshotMemory
 from estimand.engine.tracing import BuiltModel
 
 
@@ -30,8 +31,8 @@ class SavedVariable:
         """Where in a checkpoint the variable's value is."""
         return f"{path}#{self.name}"
 
-    def entry(self) -> Entry:
-        return Entry(self.name, self.variable.read_value(), self.slice_spec)
+    def entry(self, value: tf.Tensor) -> Entry:
+        return Entry(self.name, value, self.slice_spec)
 
     def wanted(self) -> Wanted:
         shape = self.variable.shape
@@ -86,6 +87,7 @@ class ModelSaver:
         self._unchanged_step = unchanged_step
         self._writers: dict[tuple[str, str], CheckpointWriter] = {}
         self._variables = saved_variables(trace)
+        self._memory = SnapshotMemory([v.variable for v in self._variables])
         self.last_path: str | None = None
         self.last_step: int | None = None
 
@@ -101,31 +103,43 @@ class ModelSaver:
         basename: str = "model.ckpt",
         synchronous: bool = False,
     ) -> str:
-        """Snapshot the variables now; they are written in the background unless told otherwise.
-
-        Reading a variable shares its memory until the next update of it, so the snapshot
-        itself copies nothing.
-        """
+        """Snapshot the variables now; they are written in the background unless told otherwise."""
         directory = os.path.abspath(directory or self._model_dir)
         writer = self._writer(directory, basename)
         ours = directory == os.path.abspath(self._model_dir) and basename == "model.ckpt"
         if ours:
             self.last_path, self.last_step = writer.prefix(step), step
-        entries = [v.entry() for v in self._variables]
+        writer.wait()  # the one before must be done with its copies
+        values = self._memory.take([v.variable.read_value() for v in self._variables])
+        entries = [v.entry(value) for v, value in zip(self._variables, values, strict=True)]
         for saveable in saveable_objects(self._trace):
-            values = self._session.run([spec.tensor for spec in saveable.specs])
+            parts = self._session.run([spec.tensor for spec in saveable.specs])
             entries += [
-                Entry(spec.name, tf.convert_to_tensor(value), spec.slice_spec)
-                for spec, value in zip(saveable.specs, values, strict=True)
+                Entry(spec.name, tf.convert_to_tensor(part), spec.slice_spec)
+                for spec, part in zip(saveable.specs, parts, strict=True)
             ]
+
+        def prepare(path: str) -> None:
+            del path
+            self._memory.prepare()
+
         if ours and step == self._unchanged_step:
-            return writer.save(step, entries, if_exists="keep", synchronous=synchronous)
+            return writer.save(
+                step, entries, if_exists="keep", synchronous=synchronous, on_published=prepare
+            )
         self._unchanged_step = None
         companion: list[Entry] = []
         meta: dict[str, Any] = {"complete": False}
         if self.position is not None:
             companion, meta["input"] = self.position.take()
-        return writer.save(step, entries, companion=companion, meta=meta, synchronous=synchronous)
+        return writer.save(
+            step,
+            entries,
+            companion=companion,
+            meta=meta,
+            synchronous=synchronous,
+            on_published=prepare,
+        )
 
     def wait(self) -> None:
         for writer in self._writers.values():
