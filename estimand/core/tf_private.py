@@ -55,6 +55,7 @@ __all__ = [
     "keras_variable_being_created",
     "make_graph_tensors_hashable",
     "object_graph_names",
+    "order_control_flow_bodies",
     "replace_input",
     "save_slice",
     "saver_variables",
@@ -466,3 +467,12 @@ def has_tunable_stage(dataset: tf.data.Dataset) -> bool:
             return True
         stack.extend(stage._inputs())
     return False
+
+
+def order_control_flow_bodies(graph: tf.Graph) -> None:
+    """Let the bodies of `cond` and `while_loop` built in `graph` run in program order.
+
+    A body decides by this mark of the graph around it whether it gets automatic control
+    dependencies. Without them what Keras code assigns inside a body races or is lost.
+    """
+    graph._add_control_dependencies = True

@@ -117,11 +117,21 @@ def minimize(optimizer: Any, loss: tf.Tensor, variables: Sequence[Any] | None) -
     if isinstance(optimizer, _v1.train.Optimizer):
         optimizer.minimize(loss, var_list=plain)
         return global_step.assign(step.next_step)
+    loss = scaled_loss(optimizer, loss, variables)
     with step.tape.stop_recording():
         gradients = step.tape.gradient(loss, plain)
         pairs = [(g, v) for g, v in zip(gradients, variables, strict=True) if g is not None]
         optimizer.apply([g for g, _ in pairs], [v for _, v in pairs])
         return global_step.assign(step.next_step)
+
+
+def scaled_loss(optimizer: Any, loss: tf.Tensor, variables: Sequence[Any]) -> tf.Tensor:
+    """The loss as the optimizer wants it: one that unscales gradients has to scale it first."""
+    if not hasattr(optimizer, "scale_loss"):
+        return loss
+    if hasattr(optimizer, "dynamic_scale") and not optimizer.built:
+        optimizer.build(list(variables))  # only then it knows the scale it has arrived at
+    return optimizer.scale_loss(loss)
 
 
 @contextlib.contextmanager

@@ -85,8 +85,9 @@ def _writes(op: tf.Operation, handle: tf.Tensor) -> bool:
     except ValueError:
         return True
     indices = [i for i, t in enumerate(op.inputs) if t is handle]
-    offset = 1 if op.type in ("If", "StatelessIf") else 0  # the attribute skips the predicate
-    return any(i - offset not in read_only and i not in read_only for i in indices)
+    # The attribute does not count the predicate, which is not passed to the branches.
+    offset = 1 if op.type in ("If", "StatelessIf", "Case", "StatelessCase") else 0
+    return any(i - offset not in read_only for i in indices)
 
 
 def ancestors(ops: Iterable[tf.Operation]) -> dict[str, tf.Operation]:

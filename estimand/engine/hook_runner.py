@@ -9,6 +9,7 @@ due.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from estimand.engine import fetching
 from estimand.engine.cadence import Schedule
 from estimand.engine.session import TracedSession, resolve_feeds
 from estimand.engine.tracing import Trace
+from estimand.engine.variables import VariableStore
 
 _train = tf.compat.v1.train
 SessionRunArgs = _train.SessionRunArgs
@@ -64,19 +66,28 @@ class HookRunner:
         trace: Trace,
         session: TracedSession,
         clock: Callable[[], float] = time.monotonic,
+        store: VariableStore | None = None,
     ) -> None:
         self.hooks = list(hooks)
         self._trace = trace
         self._session = session
         self._clock = clock
+        self._store = store
         self._schedules: list[Schedule] = []
         self._plans: dict[Any, fetching.FetchPlan] = {}
         self.stop_requested = False
+        self.graph_changed = False  # by a user's hook, which will do the same next time
 
     def begin(self) -> None:
-        with self._trace.as_default():
+        with contextlib.ExitStack() as stack:
+            graph = stack.enter_context(self._trace.as_default())
+            if self._store is not None:
+                stack.enter_context(self._store.extending(self._trace.variables))
             for hook in self.hooks:
+                before = len(graph.get_operations())
                 hook.begin()
+                added = len(graph.get_operations()) > before
+                self.graph_changed |= added and not isinstance(hook, LoopBound)
 
     def after_create_session(self, start_step: int) -> None:
         coordinator = _train.Coordinator()

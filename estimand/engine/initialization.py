@@ -27,7 +27,8 @@ def restore(
     directory.
     """
     wanted = saving.saved_variables(trace)
-    stale = store.not_from({v.store_name: v.origin(path) for v in wanted})
+    checkpoint = saving.identity(path)
+    stale = store.not_from({v.store_name: v.origin(checkpoint) for v in wanted})
     missing = [v for v in wanted if v.store_name in stale]
     if missing:
         _log.info("Restoring parameters from %s", path)
@@ -44,9 +45,18 @@ def restore(
             )
         for saved, value in zip(missing, values, strict=True):
             saved.variable.assign(value)
-        store.mark_loaded({v.store_name: v.origin(path) for v in missing})
+        checkpoint = saving.identity(path)
+        store.mark_loaded({v.store_name: v.origin(checkpoint) for v in missing})
         saving.restore_saveables(trace, session, path)
     return path
+
+
+def restore_added(trace: BuiltModel, before: set[str], path: str) -> None:
+    """Variables that hooks have added since `before` continue where a checkpoint has them."""
+    reader = tf.train.load_checkpoint(path)
+    for saved in saving.saved_variables(trace):
+        if saved.store_name not in before and reader.has_tensor(saved.name):
+            saved.variable.assign(checkpoints.read_tensors(path, [saved.wanted()])[0])
 
 
 def initialize(

@@ -64,19 +64,36 @@ class GraphCopy:
             reference = stack.pop()
             name = reference.lstrip("^").split(":")[0]
             output = reference if ":" in reference else f"{name}:0"
-            if not reference.startswith("^") and (output in fed or name in self._captures):
-                outside.add(name)
+            if output in fed or name in self._captures:
+                if not reference.startswith("^"):
+                    outside.add(name)
                 continue
             if name in seen:
                 continue
             seen.add(name)
             stack.extend(self._nodes[name].input)
-        for node in self._definition.node:  # in the order of creation
-            if node.name in seen:
-                copied = part.node.add()
-                copied.CopyFrom(node)
-                _forget_colocation(copied)
+        given = self._captures.keys() | {name.split(":")[0] for name in fed}
+        chosen = [node for node in self._definition.node if node.name in seen]
+        # In the order of creation, but plain reads first: automatic control dependencies follow
+        # the order, and a read that waits for nothing means the value before the step.
+        for node in sorted(chosen, key=lambda n: not _is_plain_read(n)):
+            copied = part.node.add()
+            copied.CopyFrom(node)
+            _forget_colocation(copied)
+            _forget_waiting_for(copied, given)
         return part, outside
+
+
+def _is_plain_read(node: Any) -> bool:
+    return node.op == "ReadVariableOp" and len(node.input) == 1
+
+
+def _forget_waiting_for(node: Any, given: set[str]) -> None:
+    """What is given from outside is there already; as a node it is not part of the copy."""
+    inputs = [name for name in node.input if not (name[0] == "^" and name[1:] in given)]
+    if len(inputs) != len(node.input):
+        del node.input[:]
+        node.input.extend(inputs)
 
 
 def _forget_colocation(node: Any) -> None:

@@ -17,6 +17,7 @@ finished at that moment is therefore never in doubt.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import time
@@ -59,6 +60,7 @@ class TrainingLoop:
         save_checkpoint: Callable[..., str],
         interrupts: Interrupts,
         on_block: Callable[[int, Any], None],
+        after_begin: Callable[[], None] = lambda: None,
         choose_block_mode: Callable[[list[tf.Tensor]], None] | None = None,
         max_steps_per_call: int | None = None,
     ) -> None:
@@ -72,6 +74,7 @@ class TrainingLoop:
         self._save = save_checkpoint
         self._interrupts = interrupts
         self._on_block = on_block
+        self._after_begin = after_begin
         self._choose_block_mode = choose_block_mode
         self._max_block = min(max_steps_per_call or _MAX_BLOCK_STEPS, _MAX_BLOCK_STEPS)
         self._step = 0
@@ -101,8 +104,15 @@ class TrainingLoop:
         for hook in self._hooks.bound:
             hook.bind(self)
         self._hooks.begin()
+        self._after_begin()
         self._step = self.global_step()
         self._hooks.after_create_session(self._step)
+        # A hook may end the run the way an input does, by raising one of these.
+        with contextlib.suppress(tf.errors.OutOfRangeError, StopIteration):
+            self._run_blocks()
+        self._hooks.end()
+
+    def _run_blocks(self) -> None:
         while not self._finished():
             steps = self._block_length()
             if steps == 0:
@@ -111,7 +121,6 @@ class TrainingLoop:
                 break
             if not self._run_block(steps):
                 break
-        self._hooks.end()
 
     def _finished(self) -> bool:
         last_step = self._last_step()

@@ -59,7 +59,8 @@ def _keras_train_op(
     traced: TracedVariables,
     step: tf.Variable,
 ) -> tf.Operation:
-    gradients = tf.gradients(loss, chosen)
+    everything = [keras_variables.get(id(v), v) for v in chosen]
+    gradients = tf.gradients(eager_run.scaled_loss(optimizer, loss, everything), chosen)
     pairs = [(g, v) for g, v in zip(gradients, chosen, strict=True) if g is not None]
     if not pairs:
         raise ModelFnError(

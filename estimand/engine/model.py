@@ -68,6 +68,13 @@ class LiveModel:
             self._programs[key] = make()
         return self._programs[key]
 
+    def drop(self, trace: Trace) -> None:
+        """Let the next call build this mode anew: hooks have added to the graph."""
+        for traces in self._traces.values():
+            for key in [k for k, t in traces.items() if t is trace]:
+                del traces[key]
+        self._programs = {k: p for k, p in self._programs.items() if k[0] != id(trace)}
+
     def forget(self) -> None:
         """Start over: the next trace makes new variables with new initial values."""
         self.store = VariableStore()

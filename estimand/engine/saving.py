@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,9 +28,9 @@ class SavedVariable:
     slice_spec: str
     variable: tf.Variable
 
-    def origin(self, path: str) -> str:
-        """Where in a checkpoint the variable's value is."""
-        return f"{path}#{self.name}"
+    def origin(self, checkpoint: str) -> str:
+        """Where in a checkpoint (see `identity`) the variable's value is."""
+        return f"{checkpoint}#{self.name}"
 
     def entry(self, value: tf.Tensor) -> Entry:
         return Entry(self.name, value, self.slice_spec)
@@ -38,6 +39,15 @@ class SavedVariable:
         shape = self.variable.shape
         fixed = tuple(shape.as_list()) if shape.rank is not None else None
         return Wanted(self.name, self.variable.dtype, fixed, self.slice_spec)
+
+
+def identity(path: str) -> str:
+    """Tells a checkpoint from another one that was later written under the same name."""
+    try:
+        state = os.stat(f"{path}.index")
+    except OSError:
+        return path
+    return f"{path}@{state.st_ino}-{state.st_size}-{state.st_mtime_ns}"
 
 
 def saved_variables(trace: BuiltModel) -> list[SavedVariable]:
@@ -86,14 +96,23 @@ class ModelSaver:
         # The step of the checkpoint that was restored: saving it again would write the same.
         self._unchanged_step = unchanged_step
         self._writers: dict[tuple[str, str], CheckpointWriter] = {}
-        self._variables = saved_variables(trace)
-        self._memory = SnapshotMemory([v.variable for v in self._variables])
         self.last_path: str | None = None
         self.last_step: int | None = None
 
+    # Looked up at the first save: hooks may add variables before that.
+
+    @functools.cached_property
+    def _variables(self) -> list[SavedVariable]:
+        return saved_variables(self._trace)
+
+    @functools.cached_property
+    def _memory(self) -> SnapshotMemory:
+        return SnapshotMemory([v.variable for v in self._variables])
+
     def origins(self, path: str) -> dict[str, str]:
         """For each variable, where in the checkpoint at `path` its value is."""
-        return {v.store_name: v.origin(path) for v in self._variables}
+        checkpoint = identity(path)
+        return {v.store_name: v.origin(checkpoint) for v in self._variables}
 
     def save(
         self,

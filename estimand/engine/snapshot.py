@@ -57,7 +57,7 @@ class SnapshotMemory:
 def _touched_memory(variable: tf.Variable) -> np.ndarray:
     """An array for a value of `variable`, aligned as TensorFlow wants it, its pages in place."""
     size = _bytes(variable)
-    memory = np.zeros(size + _ALIGNMENT, np.uint8)
+    memory: np.ndarray = np.zeros(size + _ALIGNMENT, np.uint8)
     memory.fill(0)  # zeros() alone only promises the pages
     start = -memory.ctypes.data % _ALIGNMENT
     values = memory[start : start + size].view(variable.dtype.as_numpy_dtype)

@@ -141,6 +141,7 @@ def trace_model(
 
     def build(*flat_inputs: tf.Tensor) -> list[tf.Tensor]:
         graph = tf.compat.v1.get_default_graph()
+        tf_private.order_control_flow_bodies(graph)
         if seed is not None:
             tf.compat.v1.set_random_seed(seed)
         with (

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,8 @@ from estimand.core.errors import ModelFnError
 
 _Keys = tf.compat.v1.GraphKeys
 _TRACED = "estimand/traced_variables"
+# An optimizer applied inside `tf.cond` makes its scalars there; v1 graphs named them without.
+_CONTROL_FLOW_SCOPE = re.compile(r"^((cond|while)(_\d+)?/)+")
 
 
 @dataclass(frozen=True)
@@ -74,11 +77,13 @@ class EngineVariable(tf_private.ResourceVariable):
 
     def eval(self, session: Any = None) -> np.ndarray:
         del session
-        return self.numpy()
+        with tf_private.eager_mode():
+            return self.numpy()
 
     def load(self, value: Any, session: Any = None) -> None:
         del session
-        self.assign(value)
+        with tf_private.eager_mode():
+            self.assign(value)
 
 
 @dataclass
@@ -139,6 +144,12 @@ class VariableStore:
             graph, kept_local=keep_local, keras_variables=dict(self._keras_variables)
         )
         graph.add_to_collection(_TRACED, traced)
+        with self.extending(traced):
+            yield traced
+
+    @contextlib.contextmanager
+    def extending(self, traced: TracedVariables) -> Iterator[None]:
+        """Catch variables that are added to a trace, also afterwards (by hooks)."""
 
         def create(next_creator: Any, **kwargs: Any) -> tf.Variable:
             del next_creator
@@ -150,7 +161,7 @@ class VariableStore:
             with tf.init_scope():
                 stack.enter_context(tf.variable_creator_scope(create))
             stack.enter_context(tf.variable_creator_scope(create))
-            yield traced
+            yield
 
     def adopt_foreign(self, traced: TracedVariables) -> None:
         """Take in variables that the traced code used but that were made outside of it."""
@@ -173,7 +184,12 @@ class VariableStore:
 
     def _create(self, traced: TracedVariables, **kwargs: Any) -> tf.Variable:
         keras_variable, of_metric = tf_private.keras_variable_being_created()
-        wanted = _graph_name(kwargs.get("name")) if keras_variable is None else keras_variable.path
+        if keras_variable is not None:
+            wanted = keras_variable.path
+        else:
+            wanted = _graph_name(kwargs.get("name"))
+            if not tf_private.get_variable_is_creating():
+                wanted = _CONTROL_FLOW_SCOPE.sub("", wanted)
         name = _unique(wanted, traced.by_name)
         collections = list(kwargs.get("collections") or [_Keys.GLOBAL_VARIABLES])
         trainable = kwargs.get("trainable")
@@ -189,7 +205,7 @@ class VariableStore:
         if variable is None:
             variable = known[name] = _make_variable(traced, name, trainable, kwargs)
         else:
-            _check_same_shape(name, variable, kwargs)
+            _check_same_shape(name, variable, kwargs, keras_variable)
         if trainable and _Keys.TRAINABLE_VARIABLES not in collections:
             collections.append(_Keys.TRAINABLE_VARIABLES)
         eager_run = traced.kept_local is not None
@@ -297,8 +313,14 @@ def _initial_value(
     return tf.zeros(value.shape, dtype or value.dtype), value
 
 
-def _check_same_shape(name: str, variable: tf.Variable, kwargs: dict[str, Any]) -> None:
+def _check_same_shape(
+    name: str, variable: tf.Variable, kwargs: dict[str, Any], keras_variable: Any
+) -> None:
     shape = kwargs.get("shape")
+    if shape is None:
+        shape = getattr(keras_variable, "_shape", None)
+    if shape is None and not callable(kwargs.get("initial_value")):
+        shape = getattr(kwargs["initial_value"], "shape", None)
     if shape is not None and not tf.TensorShape(shape).is_compatible_with(variable.shape):
         raise ModelFnError(
             f"Variable {name!r} has shape {tuple(variable.shape)} in this estimator, but the model "

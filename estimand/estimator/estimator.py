@@ -233,6 +233,11 @@ class Estimator:
             self._live = LiveModel(self._build, self._create_and_assert_global_step)
         return self._live
 
+    def _forget_what_is_gone(self) -> None:
+        """The model is what is on disk: if model_dir was emptied, it starts anew."""
+        if self._live_model.store.outlived_its_checkpoint and self.latest_checkpoint() is None:
+            self._live_model.forget()
+
     def _eager_runner(self, mode: str, seed: int) -> EagerRunner:
         store = self._live_model.store
         return EagerRunner(self._build, self._create_and_assert_global_step, store, mode, seed)

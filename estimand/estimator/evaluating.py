@@ -38,6 +38,7 @@ def evaluate(
 ) -> dict[str, Any]:
     seed = model_seed(estimator, RunRecord.load(estimator.model_dir))
     estimator._live_model.seed_input(ModeKeys.EVAL, seed)
+    estimator._forget_what_is_gone()
     given = call_input_fn(
         input_fn, mode=ModeKeys.EVAL, params=estimator.params, config=estimator.config
     )

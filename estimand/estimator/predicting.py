@@ -52,6 +52,7 @@ def _start(
 ) -> tuple[Any, Iterator[Any]]:
     seed = model_seed(estimator, RunRecord.load(estimator.model_dir))
     estimator._live_model.seed_input(ModeKeys.PREDICT, seed)
+    estimator._forget_what_is_gone()
     given = call_input_fn(
         input_fn, mode=ModeKeys.PREDICT, params=estimator.params, config=estimator.config
     )

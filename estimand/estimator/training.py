@@ -65,14 +65,16 @@ def train(
 
 
 def make_writer(
-    estimator: Estimator, directory: str, basename: str = "model.ckpt"
+    estimator: Estimator, directory: str, basename: str = "model.ckpt", saver: Any = None
 ) -> CheckpointWriter:
+    """A writer that keeps as many checkpoints as a v1 Saver says, or else the configuration."""
     config = estimator._config
+    keep_max, hours = config.keep_checkpoint_max, config.keep_checkpoint_every_n_hours
+    limits = getattr(saver, "saver_def", None)
+    if limits is not None:
+        keep_max, hours = limits.max_to_keep, limits.keep_checkpoint_every_n_hours
     return CheckpointWriter(
-        directory,
-        basename=basename,
-        keep_max=config.keep_checkpoint_max,
-        keep_every_n_hours=config.keep_checkpoint_every_n_hours or 10000.0,
+        directory, basename=basename, keep_max=keep_max, keep_every_n_hours=hours or 10000.0
     )
 
 
@@ -149,8 +151,7 @@ class _Run:
 
     def _call_input_fn(self, input_fn: Callable[..., Any]) -> ModelInput:
         estimator = self.estimator
-        if self.latest is None and estimator._live_model.store.outlived_its_checkpoint:
-            estimator._live_model.forget()  # model_dir was emptied behind our back
+        estimator._forget_what_is_gone()
         input_seed = self.record.extra.get("input_seed", self.seed)
         estimator._live_model.seed_input(ModeKeys.TRAIN, input_seed)
         return call_input_fn(
@@ -215,7 +216,15 @@ class _Run:
         self._mark_call_begun()
         program = self._program(trace)
         all_hooks = assemble(trace, config, hooks, saving_listeners)
-        runner = HookRunner(all_hooks, trace, session)
+        store = self.estimator._live_model.store
+        runner = HookRunner(all_hooks, trace, session, store=store)
+        before_hooks = set(trace.variables.by_name)
+
+        def after_begin() -> None:
+            if self.latest is not None and set(trace.variables.by_name) != before_hooks:
+                with tf_private.eager_mode():
+                    initialization.restore_added(trace, before_hooks, self.latest)
+
         with Interrupts() as interrupts, _closing(saver), self._progress(target) as line:
             loop = TrainingLoop(
                 trace,
@@ -227,19 +236,25 @@ class _Run:
                 save_checkpoint=saver.save,
                 interrupts=interrupts,
                 on_block=line.update,
+                after_begin=after_begin,
                 choose_block_mode=self._block_mode_choice(program, target),
                 max_steps_per_call=config.max_steps_per_call,
             )
-            loop.run()
+            try:
+                loop.run()
+            finally:
+                if runner.graph_changed:
+                    self.estimator._live_model.drop(trace)
             saver.wait()
         self._finish(loop, saver, interrupted=interrupts.received is not None)
         interrupts.leave(loop.global_step(), saved=saver.last_path is not None)
 
     def _saver(self, trace: Any, session: Any) -> ModelSaver:
+        v1_saver = trace.spec.scaffold.saver if trace.spec.scaffold is not None else None
         return ModelSaver(
             trace,
             session,
-            lambda directory, basename: make_writer(self.estimator, directory, basename),
+            lambda directory, basename: make_writer(self.estimator, directory, basename, v1_saver),
             self.estimator.model_dir,
             self.position,
             unchanged_step=None if self.latest is None else self.start_step,

@@ -71,6 +71,8 @@ def run_evaluation(
     values = trace.metrics.values(session.run)
     values[GLOBAL_STEP] = trace.global_step.numpy()
     runner.end()
+    if runner.graph_changed:
+        model.drop(trace)
     return values
 
 
