@@ -165,7 +165,9 @@ def monitored_session(
     with tf.Graph().as_default():
         v1.train.create_global_step()
         loss, train_op = build_model(tf.constant(BATCH))
-        creator = v1.train.ChiefSessionCreator(scaffold() if scaffold else None)
+        # With several threads a v1 session does not order a fetched step against its update.
+        config = v1.ConfigProto(inter_op_parallelism_threads=1, use_per_session_threads=True)
+        creator = v1.train.ChiefSessionCreator(scaffold() if scaffold else None, config=config)
         with v1.train.MonitoredSession(creator, hooks(loss)) as session:
             for _ in range(steps):
                 if session.should_stop():
