@@ -42,6 +42,8 @@ def minimize(
     chosen = _all_trainable(traced) if variables is None else [_plain(v) for v in variables]
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
         return _advance(step, [optimizer.minimize(loss, var_list=chosen)])
+    if hasattr(optimizer, "make_train_op"):  # an optimizer of ours, such as the canned ones
+        return _advance(step, [optimizer.make_train_op(loss, chosen, step)])
     if not callable(getattr(optimizer, "apply", None)):
         raise ModelFnError(
             f"est.minimize got {optimizer!r} as optimizer. Pass a Keras optimizer such as "

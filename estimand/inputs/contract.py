@@ -13,6 +13,7 @@ from estimand.core.errors import InputError
 from estimand.inputs.call import bind_input_fn, name_of
 from estimand.inputs.graph_inputs import GraphInput, call_eagerly, dataset_from_graph
 from estimand.inputs.iterables import dataset_from_batches, is_batches
+from estimand.inputs.sources import Source, noting_sources
 from estimand.inputs.structure import clean_parts, describe, split_pair
 
 _log = logging.getLogger("estimand")
@@ -30,6 +31,7 @@ class ModelInput:
       endless_constant: the input function returned tensors or arrays without any Dataset:
         the same computation is repeated for ever.
       keep_alive: must live as long as the Dataset does.
+      sources: the ready-made input functions among what it reads from.
 
     >>> given = call_input_fn(
     ...     lambda: tf.data.Dataset.from_tensors(({"x": [1.0]}, [2])),
@@ -46,6 +48,7 @@ class ModelInput:
     keep_alive: tuple[Any, ...] = ()
     # Set where elements are flat tuples: (features,) or (features, labels) to pack them into.
     structure: tuple[Any, ...] | None = None
+    sources: tuple[Source, ...] = ()
 
     @property
     def element_spec(self) -> tuple[Any, Any]:
@@ -80,17 +83,21 @@ def call_input_fn(
     call = bind_input_fn(
         input_fn, mode=mode, params=params, config=config, input_context=input_context
     )
-    where = f"input_fn {name_of(input_fn)}"
-    with tf.device("/cpu:0"):
-        result, needs_graph = call_eagerly(call)
-        if needs_graph:
-            return _from_graph(dataset_from_graph(call, where), where)
-        if isinstance(result, tf.data.Dataset):
-            return _from_dataset(result, where)
-        if is_batches(result, where):
-            dataset, structure = dataset_from_batches(result, where)
-            return ModelInput(dataset, len(structure) == 2, False, False, (result,), structure)
-        return _from_values(call, result, where)
+    with tf.device("/cpu:0"), noting_sources() as sources:
+        given = _call(call, f"input_fn {name_of(input_fn)}")
+    return dataclasses.replace(given, sources=tuple(sources))
+
+
+def _call(call: Callable[[], Any], where: str) -> ModelInput:
+    result, needs_graph = call_eagerly(call)
+    if needs_graph:
+        return _from_graph(dataset_from_graph(call, where), where)
+    if isinstance(result, tf.data.Dataset):
+        return _from_dataset(result, where)
+    if is_batches(result, where):
+        dataset, structure = dataset_from_batches(result, where)
+        return ModelInput(dataset, len(structure) == 2, False, False, (result,), structure)
+    return _from_values(call, result, where)
 
 
 def _from_dataset(dataset: tf.data.Dataset, where: str, **facts: Any) -> ModelInput:

@@ -1,0 +1,93 @@
+"""Every private TensorFlow and Keras name this package uses, each with its reason.
+
+Nothing else in the package imports `tensorflow.python` or `keras.src`: when TensorFlow moves
+one of these names, this is the place to mend.
+"""
+
+from __future__ import annotations
+
+# Saver.save/restore of TensorFlow accept only instances of this class; what hooks get as their
+# session is one, so that `saver.restore(session, path)` in user code works.
+from tensorflow.python.client.session import SessionInterface
+
+# v1 code asks a variable for `.op.name`, which an eager variable refuses: ours subclass it.
+from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable
+
+from estimand.core.tf_private.datasets import (
+    V1_ITERATOR_METHODS,
+    has_tunable_stage,
+)
+from estimand.core.tf_private.execution import (
+    eager_mode,
+    executor,
+    first_read_values,
+    fresh_eager_scope,
+    single_threaded_tracing,
+)
+from estimand.core.tf_private.graphs import (
+    add_control_inputs,
+    capture,
+    make_graph_tensors_hashable,
+    order_control_flow_bodies,
+    replace_input,
+    set_string_attribute,
+    variables_read_in,
+)
+from estimand.core.tf_private.hooks import (
+    hook_arguments,
+    set_final_ops_values,
+)
+from estimand.core.tf_private.keras import (
+    fresh_keras_names,
+    keras_variable_being_created,
+)
+from estimand.core.tf_private.seeds import (
+    explicit_seeds_stand,
+    global_seed_restored,
+    seed_keeping_kernels,
+)
+from estimand.core.tf_private.summaries import (
+    v1_summaries_stay_v1,
+)
+from estimand.core.tf_private.variables import (
+    get_variable_is_creating,
+    initializer_set_from_checkpoint,
+    kept_resources,
+    object_graph_names,
+    save_slice,
+    saver_variables,
+)
+
+__all__ = [
+    "V1_ITERATOR_METHODS",
+    "BaseResourceVariable",
+    "ResourceVariable",
+    "SessionInterface",
+    "add_control_inputs",
+    "capture",
+    "eager_mode",
+    "executor",
+    "explicit_seeds_stand",
+    "first_read_values",
+    "fresh_eager_scope",
+    "fresh_keras_names",
+    "get_variable_is_creating",
+    "global_seed_restored",
+    "has_tunable_stage",
+    "hook_arguments",
+    "initializer_set_from_checkpoint",
+    "kept_resources",
+    "keras_variable_being_created",
+    "make_graph_tensors_hashable",
+    "object_graph_names",
+    "order_control_flow_bodies",
+    "replace_input",
+    "save_slice",
+    "saver_variables",
+    "seed_keeping_kernels",
+    "set_final_ops_values",
+    "set_string_attribute",
+    "single_threaded_tracing",
+    "v1_summaries_stay_v1",
+    "variables_read_in",
+]

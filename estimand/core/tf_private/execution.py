@@ -1,0 +1,81 @@
+"""Eager mode, executors, and eager scopes with collections of their own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+# Executors, eager mode under `disable_eager_execution()`.
+from tensorflow.python.eager import context as _context
+
+_SINGLE_THREADED = "SINGLE_THREADED_EXECUTOR"
+
+
+@contextlib.contextmanager
+def eager_mode() -> Iterator[None]:
+    """Eager execution, also where the program called `tf.compat.v1.disable_eager_execution()`."""
+    if tf.executing_eagerly():
+        yield
+    else:
+        # Public API can only switch eager execution on once, at program start.
+        with _context.eager_mode():
+            yield
+
+
+@contextlib.contextmanager
+def single_threaded_tracing() -> Iterator[None]:
+    """Trace so that either executor may run the graph.
+
+    The single-threaded executor refuses `cond` and `while` that were marked, at trace time, to
+    be lowered to v1 control flow; the ordinary one runs both forms.
+    """
+    with _context.function_executor_type(_SINGLE_THREADED):
+        yield
+
+
+@contextlib.contextmanager
+def executor(single_threaded: bool) -> Iterator[None]:
+    """Run function calls with the single-threaded executor, or the ordinary one."""
+    if single_threaded:
+        with _context.function_executor_type(_SINGLE_THREADED):
+            yield
+    else:
+        yield
+
+
+@contextlib.contextmanager
+def fresh_eager_scope() -> Iterator[tf.Graph]:
+    """Eager execution with collections and variable scopes of its own.
+
+    v1 code keeps its scope counters (dense, dense_1) and collections on the default graph, in
+    eager mode too; and `get_variable(reuse=True)` needs a store of eager variables, which
+    TensorFlow 2 has but does not export.
+    """
+    from tensorflow.python.ops.variable_scope import EagerVariableStore
+
+    with (
+        tf.Graph().as_default() as graph,
+        _context.eager_mode(),
+        EagerVariableStore().as_default(),
+    ):
+        _note_reads(graph)
+        yield graph
+
+
+def first_read_values(graph: tf.Graph) -> dict[int, tf.Tensor]:
+    """What each variable held when code in a `fresh_eager_scope` first read it, by its id."""
+    return {key: value for key, (_, value) in graph._estimand_first_reads.items()}
+
+
+def _note_reads(graph: tf.Graph) -> None:
+    """A gradient tape tells the trainable variables only; this is how TensorFlow tells all."""
+    reads = graph._estimand_first_reads = {}
+
+    def watch_variable(variable: tf.Variable) -> None:
+        if id(variable) not in reads:
+            reads[id(variable)] = (variable, None)  # reading it comes here again
+            reads[id(variable)] = (variable, variable.read_value())
+
+    graph.watch_variable = watch_variable

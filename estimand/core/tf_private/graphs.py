@@ -1,0 +1,69 @@
+"""Changing and asking graphs in ways that public API cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+
+def variables_read_in(graph: tf.Graph) -> list[tf.Variable]:
+    """Variables that a function graph, or an eager scope, reads, in the order of first sight.
+
+    The public `graph.variables` is filled only when tracing is over; a model function that uses
+    variables made outside of it needs them before (`est.minimize` without a list).
+    """
+    if hasattr(graph, "_estimand_first_reads"):
+        return [variable for variable, _ in graph._estimand_first_reads.values()]
+    by_handle = {id(v.handle): v for v in graph._watched_variables}
+    return [by_handle[id(outer)] for outer, _ in graph.captures if id(outer) in by_handle]
+
+
+def add_control_inputs(op: tf.Operation, before: Sequence[tf.Operation]) -> None:
+    """Make `op` wait for `before`; public API can do so only while an op is being created."""
+    op._add_control_inputs(list(before))
+
+
+def replace_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
+    """Feed `tensor` to an op that already exists."""
+    op._update_input(index, tensor)
+
+
+def set_string_attribute(op: tf.Operation, name: str, value: str) -> None:
+    """Change an attribute of an op that already exists."""
+    op._set_attr(name, tf.compat.v1.AttrValue(s=value.encode()))
+
+
+def make_graph_tensors_hashable() -> None:
+    """Let tensors of a traced model function be dict keys, as tensors of a v1 graph were.
+
+    `feed_dict={tensor: value}` in hooks and dicts keyed by tensors in model functions need it;
+    TensorFlow 2 refuses to hash tensors of a function graph. Eager ones stay unhashable.
+    """
+    original = tf.Tensor.__hash__
+    if getattr(original, "_estimand", False):
+        return
+
+    def __hash__(self: tf.Tensor) -> int:
+        graph = None if hasattr(self, "numpy") else getattr(self, "graph", None)
+        return original(self) if graph is None else id(self)
+
+    __hash__._estimand = True  # type: ignore[attr-defined]
+    tf.Tensor.__hash__ = __hash__  # type: ignore[method-assign]
+
+
+def capture(tensor: tf.Tensor) -> tf.Tensor:
+    """The stand-in for an outside tensor in the function graph being built; its own stay as is.
+
+    Using the tensor in an op would do the same, but graph import wants the stand-in itself.
+    """
+    return tf.compat.v1.get_default_graph().capture(tensor)
+
+
+def order_control_flow_bodies(graph: tf.Graph) -> None:
+    """Let the bodies of `cond` and `while_loop` built in `graph` run in program order.
+
+    A body decides by this mark of the graph around it whether it gets automatic control
+    dependencies. Without them what Keras code assigns inside a body races or is lost.
+    """
+    graph._add_control_dependencies = True

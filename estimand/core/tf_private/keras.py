@@ -1,0 +1,53 @@
+"""What Keras keeps to itself."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+
+def keras_variable_being_created(depth: int = 24) -> tuple[Any, bool]:
+    """The Keras variable whose constructor is up the stack, and whether it is a metric's.
+
+    The name that TensorFlow sees is made unique by graph name scopes and so depends on what
+    else was built before; Keras' own `path` (`sequential/dense/kernel`) does not. None when it
+    is not Keras that creates a variable.
+    """
+    frame = sys._getframe(1)
+    variable: Any = None
+    for _ in range(depth):
+        frame = frame.f_back  # type: ignore[assignment]
+        if frame is None:
+            break
+        if not frame.f_globals.get("__name__", "").startswith("keras.src"):
+            continue
+        caller = frame.f_locals.get("self")
+        if variable is None:
+            variable = caller if isinstance(getattr(caller, "_path", None), str) else None
+        elif hasattr(caller, "update_state") and hasattr(caller, "reset_state"):
+            return variable, True
+    return variable, False
+
+
+@contextlib.contextmanager
+def fresh_keras_names() -> Iterator[None]:
+    """Let Keras number its layers (dense, dense_1) from the start, as in a new graph.
+
+    The counter is per process: without this a second trace of one model function would name
+    the same layer differently, and its weights could not be found again.
+    """
+    if "keras" not in sys.modules:
+        # Keras may be imported by the traced code; its counter then starts fresh anyway.
+        yield
+        return
+    from keras.src.backend.common import global_state
+
+    saved = global_state.get_global_attribute("object_name_uids")
+    global_state.set_global_attribute("object_name_uids", collections.defaultdict(int))
+    try:
+        yield
+    finally:
+        global_state.set_global_attribute("object_name_uids", saved or collections.defaultdict(int))

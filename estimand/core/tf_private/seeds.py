@@ -1,0 +1,64 @@
+"""Global seeds."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+from collections.abc import Iterator
+
+# Executors, eager mode under `disable_eager_execution()`.
+from tensorflow.python.eager import context as _context
+
+# Which seeds an op gets: see `explicit_seeds_stand`.
+from tensorflow.python.framework import random_seed as _random_seed
+
+
+def seed_keeping_kernels(seed: int) -> None:
+    """Seed what is built from now on, as `tf.random.set_seed` does, but keep compiled kernels.
+
+    `tf.random.set_seed` drops the kernels of all functions, so that random ones start over; each
+    function would be optimized and compiled anew at its next call.
+    """
+    context = _context.context()
+    context._seed = seed
+    context._rng = random.Random(seed)
+
+
+@contextlib.contextmanager
+def global_seed_restored() -> Iterator[None]:
+    """Give the program back, afterwards, the global seed it has now; there is no public getter."""
+    context = _context.context()
+    seed, generator = context._seed, getattr(context, "_rng", None)  # made with the first seed
+    try:
+        yield
+    finally:
+        context._seed, context._rng = seed, generator
+
+
+_explicit_seeds = threading.local()
+
+
+@contextlib.contextmanager
+def explicit_seeds_stand() -> Iterator[None]:
+    """Let the seed that a user gave to an op count as if no global seed were set.
+
+    A global seed that we drew, to be able to repeat it in a resumed run, would otherwise mix
+    into `shuffle(seed=3)` or `random_normal_initializer(seed=1)`, which users write to get the
+    same values in every run. TensorFlow has no public way to seed only what has no seed.
+    """
+    original = _random_seed.get_seed
+    if not hasattr(original, "_estimand"):
+
+        def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
+            if op_seed is not None and getattr(_explicit_seeds, "depth", False):
+                return _random_seed.DEFAULT_GRAPH_SEED, op_seed % (2**31 - 1)
+            return original(op_seed)
+
+        get_seed._estimand = True  # type: ignore[attr-defined]
+        _random_seed.get_seed = get_seed
+    _explicit_seeds.depth = getattr(_explicit_seeds, "depth", False) + 1
+    try:
+        yield
+    finally:
+        _explicit_seeds.depth -= 1

@@ -1,0 +1,75 @@
+"""What variables, savers and checkpoints keep to themselves."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+
+def get_variable_is_creating(depth: int = 8) -> bool:
+    """Whether the variable being created was asked for through `get_variable`.
+
+    Executing eagerly, `get_variable` itself adds what it creates to the collections.
+    """
+    frame = sys._getframe(1)
+    for _ in range(depth):
+        frame = frame.f_back  # type: ignore[assignment]
+        if frame is None:
+            return False
+        if frame.f_code.co_name == "_get_single_variable":
+            return True
+    return False
+
+
+@contextlib.contextmanager
+def kept_resources() -> Iterator[list[Any]]:
+    """The lookup tables and other resources created inside.
+
+    Such an object destroys its table when Python drops it, though a traced graph still uses it.
+    """
+    from tensorflow.python.trackable import resource
+
+    tracker = resource.ResourceTracker()
+    with resource.resource_tracker_scope(tracker):
+        yield tracker.resources
+
+
+def saver_variables(saver: Any) -> dict[str, Any] | None:
+    """What a v1 Saver was told to save, by checkpoint name; None if it was told nothing.
+
+    A Saver keeps this to itself, but a `Scaffold(saver=Saver(ema.variables_to_restore()))` is
+    the usual way to evaluate with averaged weights.
+    """
+    chosen = getattr(saver, "_var_list", None)
+    if chosen is None:
+        return None
+    if isinstance(chosen, dict):
+        return dict(chosen)
+    return {v.name.split(":")[0]: v for v in chosen}
+
+
+def save_slice(variable: tf.Variable) -> tuple[str, str] | None:
+    """Full name and slice of a part of a partitioned variable, as its checkpoint has it."""
+    info = getattr(variable, "_save_slice_info", None)
+    return None if info is None else (info.full_name, info.spec)
+
+
+def object_graph_names(serialized: bytes) -> list[tuple[str, str]]:
+    """Variable name and checkpoint key of all that an object-based checkpoint holds.
+
+    The message class of `_CHECKPOINTABLE_OBJECT_GRAPH` has no public name.
+    """
+    from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+    graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(serialized)
+    attributes = (attribute for node in graph.nodes for attribute in node.attributes)
+    return [(a.full_name, a.checkpoint_key) for a in attributes if a.full_name]
+
+
+def initializer_set_from_checkpoint(variable: tf.Variable) -> tf.Operation | None:
+    """The op that `tf.compat.v1.train.init_from_checkpoint` put in place of an initializer."""
+    return getattr(variable, "_initializer_op", None)
