@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
-from estimand.engine import checkpoints, initialization
+from estimand.engine import checkpoints, faults, initialization
 from estimand.engine.events import write_eval_results
 from estimand.engine.feeding import Feeder
 from estimand.engine.metrics import GLOBAL_STEP
@@ -42,10 +42,12 @@ def evaluate(
     given = call_input_fn(
         input_fn, mode=ModeKeys.EVAL, params=estimator.params, config=estimator.config
     )
-    if estimator._config.run_eagerly:
-        path, results = _evaluate_eagerly(estimator, given, steps, checkpoint_path, seed)
-    else:
-        path, results = _evaluate(estimator, given, steps, hooks, checkpoint_path, seed)
+    eagerly = estimator._config.run_eagerly
+    with faults.told_plainly(lambda: given, eager=eagerly):
+        if eagerly:
+            path, results = _evaluate_eagerly(estimator, given, steps, checkpoint_path, seed)
+        else:
+            path, results = _evaluate(estimator, given, steps, hooks, checkpoint_path, seed)
     write_eval_results(estimator.eval_dir(name), results, int(results[GLOBAL_STEP]), path)
     return results
 

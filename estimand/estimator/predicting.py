@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.modes import ModeKeys
-from estimand.engine import initialization
+from estimand.engine import faults, initialization
 from estimand.engine.feeding import Feeder
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.session import TracedSession
@@ -35,21 +35,21 @@ def predict(
     yield_single_examples: bool,
 ) -> Iterator[Any]:
     with engine_scope(estimator):
-        program, batches = _start(estimator, input_fn, predict_keys, hooks, checkpoint_path)
-    batches = _in_eager_mode(batches)
-    if yield_single_examples:
-        yield from prediction.as_rows(program, batches)
-    else:
-        yield from prediction.as_batches(program, batches)
+        given = _call_input_fn(estimator, input_fn)
+    with faults.told_plainly(lambda: given, eager=estimator._config.run_eagerly):
+        with engine_scope(estimator):
+            program, batches = _start(estimator, given, predict_keys, hooks, checkpoint_path)
+        yield from _rows_or_batches(program, _in_eager_mode(batches), yield_single_examples)
 
 
-def _start(
-    estimator: Estimator,
-    input_fn: Callable[..., Any],
-    predict_keys: Any,
-    hooks: list[Any],
-    checkpoint_path: str | None,
-) -> tuple[Any, Iterator[Any]]:
+def _rows_or_batches(
+    program: Any, batches: Iterator[Any], yield_single_examples: bool
+) -> Iterator[Any]:
+    as_asked = prediction.as_rows if yield_single_examples else prediction.as_batches
+    return as_asked(program, batches)
+
+
+def _call_input_fn(estimator: Estimator, input_fn: Callable[..., Any]) -> ModelInput:
     seed = model_seed(estimator, RunRecord.load(estimator.model_dir))
     estimator._live_model.seed_input(ModeKeys.PREDICT, seed)
     estimator._forget_what_is_gone()
@@ -61,6 +61,17 @@ def _start(
             "Input graph does not use tf.data.Dataset or contain a QueueRunner. That means predict "
             "yields forever. This is probably a mistake."
         )
+    return given
+
+
+def _start(
+    estimator: Estimator,
+    given: ModelInput,
+    predict_keys: Any,
+    hooks: list[Any],
+    checkpoint_path: str | None,
+) -> tuple[Any, Iterator[Any]]:
+    seed = model_seed(estimator, RunRecord.load(estimator.model_dir))
     features_spec, _ = given.element_spec
     if estimator._config.run_eagerly:
         return _start_eagerly(estimator, given, predict_keys, checkpoint_path, seed)

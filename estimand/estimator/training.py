@@ -14,7 +14,7 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
-from estimand.engine import block_mode, checkpoints, initialization
+from estimand.engine import block_mode, checkpoints, faults, initialization
 from estimand.engine.checkpoints import CheckpointWriter
 from estimand.engine.compiled import PLAIN
 from estimand.engine.events import EventWriter
@@ -57,11 +57,13 @@ def train(
             _log.info("Skipping training since max_steps has already saved.")
             return
         run = _Run.start(estimator, latest)
-        if estimator._config.run_eagerly:
-            run.train_eagerly(input_fn, hooks, saving_listeners, steps, max_steps)
-        else:
-            run.prepare(input_fn)
-            run.loop(hooks, saving_listeners, steps, max_steps)
+        eagerly = estimator._config.run_eagerly
+        with faults.told_plainly(lambda: run.given, eager=eagerly):
+            if eagerly:
+                run.train_eagerly(input_fn, hooks, saving_listeners, steps, max_steps)
+            else:
+                run.prepare(input_fn)
+                run.loop(hooks, saving_listeners, steps, max_steps)
 
 
 def make_writer(
@@ -107,6 +109,7 @@ class _Run:
     record: RunRecord
     meta: dict[str, Any]
     seed: int
+    given: ModelInput | None = None
     trace: Trace | None = None
     feeder: Feeder | None = None
     session: TracedSession | None = None
@@ -154,9 +157,10 @@ class _Run:
         estimator._forget_what_is_gone()
         input_seed = self.record.extra.get("input_seed", self.seed)
         estimator._live_model.seed_input(ModeKeys.TRAIN, input_seed)
-        return call_input_fn(
+        self.given = call_input_fn(
             input_fn, mode=ModeKeys.TRAIN, params=estimator.params, config=estimator.config
         )
+        return self.given
 
     def _feeder(self, given: ModelInput) -> Feeder:
         where = self.meta.get("input") if self.resumes else None

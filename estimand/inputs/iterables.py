@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core.errors import InputError
+from estimand.inputs.sources import note_source
 from estimand.inputs.structure import clean_parts, describe, leaf_names
 
 
@@ -57,6 +58,42 @@ def _indexed(value: Any) -> Iterator[Any]:
     return (value[i] for i in indices)
 
 
+class _Batches:
+    """What an input function's own Python code gives; remembers how it failed.
+
+    TensorFlow passes on an exception of Python code as text only.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._failure: tuple[Exception, int] | None = None
+
+    def watch(self, batches: Iterator[Any]) -> Iterator[Any]:
+        count = 0
+        try:
+            for count, batch in enumerate(batches, 1):  # noqa: B007 - where it stopped
+                yield batch
+        except Exception as error:
+            self._failure = error, count
+            raise
+
+    def explain_error(self, error: BaseException) -> Exception | None:
+        del error
+        if self._failure is None:
+            return None
+        failure, count = self._failure
+        if isinstance(failure, InputError):
+            return failure
+        told = InputError(
+            f"{self._where} raised {type(failure).__name__} after {count} batches: {failure}"
+        )
+        told.__cause__ = failure
+        return told
+
+    def report_skipped(self) -> str | None:
+        return None
+
+
 def dataset_from_batches(batches: Any, where: str) -> tuple[tf.data.Dataset, Any]:
     """A Dataset of flat batches, and the structure (features[, labels]) to pack them into."""
     open_again = _opener(batches, where)
@@ -70,6 +107,8 @@ def dataset_from_batches(batches: Any, where: str) -> tuple[tf.data.Dataset, Any
         ) from None
     check = _BatchCheck(_split_batch(first, 0, where), where)
     started: list[Iterator[Any]] = [itertools.chain([first], iterator)]
+    watched = _Batches(where)
+    note_source(watched)
 
     def flat_batches() -> Iterator[tuple[Any, ...]]:
         # The batch that was looked at above is the first one of the first pass.
@@ -77,7 +116,9 @@ def dataset_from_batches(batches: Any, where: str) -> tuple[tf.data.Dataset, Any
         for index, batch in enumerate(source):
             yield check.flatten(_split_batch(batch, index, where), index)
 
-    dataset = tf.data.Dataset.from_generator(flat_batches, output_signature=check.specs)
+    dataset = tf.data.Dataset.from_generator(
+        lambda: watched.watch(flat_batches()), output_signature=check.specs
+    )
     return dataset, check.structure
 
 

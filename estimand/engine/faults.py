@@ -1,0 +1,94 @@
+"""Errors of a running step, told in the user's words: which file and row, not which node.
+
+TensorFlow wraps what went wrong in the names of functions, nodes and devices that the engine
+made up. Here the sentence is taken out again; where the input knows its source, the source
+says what was wrong with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+from collections.abc import Callable, Iterator
+
+import tensorflow as tf
+
+from estimand.inputs.contract import ModelInput
+
+_log = logging.getLogger("tensorflow")
+
+# What TensorFlow adds around a message, as far as it speaks of our own graphs.
+_NOISE = re.compile(
+    r"\{\{function_node [^}]*\}\}\s*"
+    r"|\s*\[\[(?:func=)?\{\{node [^}]*\}\}[^\]]*\]\]"
+    r"|\s*\[Op:\w+\](?: name:[^\n]*)?"
+    r"|\s*(?:Original stack trace|Detected at node) .*"
+    r"|\n?<stack traces unavailable>",
+    re.DOTALL,
+)
+_FIRST_OF_SEVERAL = re.compile(
+    r"^\d+ root error\(s\) found\.\s*\(0\)\s+\w+:\s+(.*?)(?:\s*\(1\)\s+\w+:.*)?$", re.DOTALL
+)
+_OF_A_STAGE = re.compile(
+    r"^Error in user-defined function passed to (\w+?)(?:Dataset)?(?::\d+)? transformation"
+    r"(?: with iterator: \S+)?: "
+)
+
+
+@contextlib.contextmanager
+def told_plainly(given: Callable[[], ModelInput | None], *, eager: bool = False) -> Iterator[None]:
+    """Raise errors of the steps run inside in a readable form; report what the input skipped.
+
+    `given` is what the input function gave, once it is known. Errors of eager steps already
+    point at the user's own line: only what the input has to say replaces them.
+    """
+    try:
+        yield
+    except tf.errors.OutOfRangeError:
+        raise  # the end of the input is no fault
+    except tf.errors.OpError as error:
+        told = _told_by_source(error, given()) or (None if eager else _in_plain_words(error))
+        if told is None:
+            raise
+        raise told from (told.__cause__ or error)
+    finally:
+        _report_skipped(given())
+
+
+def _told_by_source(error: tf.errors.OpError, given: ModelInput | None) -> Exception | None:
+    for source in given.sources if given is not None else ():
+        told = source.explain_error(error)
+        if told is not None:
+            return told
+    return None
+
+
+def _in_plain_words(error: tf.errors.OpError) -> Exception | None:
+    text = plain_text(error.message)
+    if text == error.message:
+        return None
+    try:
+        return type(error)(error.node_def, error.op, text)
+    except TypeError:  # the base class itself also wants a code
+        return None
+
+
+def plain_text(message: str) -> str:
+    """The sentence inside a message of TensorFlow.
+
+    >>> plain_text("{{function_node f}} Input is empty. [[{{node a/b}}]] [Op:IteratorGetNext]")
+    'Input is empty.'
+    """
+    text = _NOISE.sub("", message).strip()
+    several = _FIRST_OF_SEVERAL.match(text)
+    if several:
+        text = several.group(1).strip()
+    return _OF_A_STAGE.sub(r"In a function given to the Dataset's \1: ", text)
+
+
+def _report_skipped(given: ModelInput | None) -> None:
+    for source in given.sources if given is not None else ():
+        sentence = source.report_skipped()
+        if sentence:
+            _log.warning("%s", sentence)

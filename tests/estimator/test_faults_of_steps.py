@@ -1,0 +1,90 @@
+"""What a user reads when a running step fails: the sentence, not the graph it came from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimand as est
+
+
+def model_fn(features, labels, mode):
+    w = tf.compat.v1.get_variable("w", [1, 1])
+    y = features["x"] @ w
+    if mode == est.ModeKeys.PREDICT:
+        return est.EstimatorSpec(mode, predictions={"y": y})
+    with tf.control_dependencies([tf.debugging.assert_less(labels, 5.0, message="Too large")]):
+        loss = tf.reduce_mean(tf.square(y - labels))
+    optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.01)
+    return est.EstimatorSpec(mode, loss=loss, train_op=est.minimize(optimizer, loss))
+
+
+def breaking_generator():
+    def batches():
+        for index in range(9):
+            if index == 7:
+                raise KeyError("row without a price")
+            yield {"x": np.ones((4, 1), "float32")}, np.ones((4, 1), "float32")
+
+    return batches()
+
+
+def nan_in_a_map():
+    values = np.ones((40, 1), "float32")
+    values[30] = np.nan
+
+    def checked(x):
+        return {"x": tf.debugging.check_numerics(x, "broken row")}, x
+
+    return tf.data.Dataset.from_tensor_slices(values).map(checked).batch(4)
+
+
+def label_out_of_range():
+    labels = np.ones((40, 1), "float32")
+    labels[30] = 7
+    return tf.data.Dataset.from_tensor_slices(({"x": np.ones((40, 1), "float32")}, labels)).batch(4)
+
+
+def run(verb, input_fn, model_dir):
+    result = getattr(est.Estimator(model_fn, model_dir), verb)(input_fn)
+    return list(result) if verb == "predict" else result
+
+
+@pytest.mark.parametrize("verb", ["train", "evaluate", "predict"])
+def test_an_error_of_a_generator_is_told_with_its_batch_and_cause(verb, tmp_path):
+    with pytest.raises(est.errors.InputError) as caught:
+        run(verb, breaking_generator, tmp_path)
+    assert str(caught.value) == (
+        "input_fn breaking_generator raised KeyError after 7 batches: 'row without a price'"
+    )
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize("verb", ["train", "evaluate", "predict"])
+def test_an_error_of_a_pipeline_is_one_sentence_of_the_same_class(verb, tmp_path):
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        run(verb, nan_in_a_map, tmp_path)
+    assert str(caught.value) == "broken row : Tensor had NaN values"
+
+
+@pytest.mark.parametrize("verb", ["train", "evaluate"])
+def test_a_failed_assertion_of_the_model_is_told_without_graph_names(verb, tmp_path):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"assertion failed: \[Too large\]"
+    ) as e:
+        run(verb, label_out_of_range, tmp_path)
+    assert "{{" not in str(e.value)
+    assert "[Op:" not in str(e.value)
+
+
+def test_an_eager_error_stays_as_it_is_at_the_users_line(tmp_path):
+    config = est.RunConfig(run_eagerly=True)
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        est.Estimator(model_fn, tmp_path, config).train(label_out_of_range)
+    frames = []
+    trace = caught.value.__traceback__
+    while trace is not None:
+        frames.append(trace.tb_frame.f_code.co_name)
+        trace = trace.tb_next
+    assert "model_fn" in frames
