@@ -27,6 +27,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
+from estimand.core import tf_private
 from estimand.core.errors import EstimandError
 
 _log = logging.getLogger("tensorflow")
@@ -225,7 +226,7 @@ def read_scalars(directory_or_file: str | os.PathLike[str]) -> dict[str, list[tu
 
 def _cached_file_writer(directory: str) -> tf.compat.v1.summary.FileWriter:
     cache = tf.compat.v1.summary.FileWriterCache
-    if tf.executing_eagerly():
+    with tf_private.eager_mode():
         # Making one is refused in eager mode, finding one is not: the cheap way to see which.
         try:
             return cache.get(directory)

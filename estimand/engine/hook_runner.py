@@ -126,7 +126,7 @@ class HookRunner:
         feed_dict: dict[Any, Any] = {}
         if also is not None:
             fetches[ALSO] = also
-        with self._trace.as_default():  # hooks look up tensors here, too
+        with _default(self._trace.graph):  # hooks look up tensors here, too
             for hook in due:
                 context = _train.SessionRunContext(SessionRunArgs(None), self._session)
                 request = hook.before_run(context)
@@ -142,7 +142,7 @@ class HookRunner:
         return look
 
     def after_run(self, look: Look, fetched: dict[int, Any], step: int) -> None:
-        with self._trace.as_default():
+        with _default(self._trace.graph):
             for index, (hook, context, _) in enumerate(look.contexts):
                 values = _train.SessionRunValues(
                     results=fetched.get(index), options=None, run_metadata=None
@@ -172,6 +172,14 @@ class HookRunner:
         if key not in self._plans:
             self._plans[key] = fetching.plan(self._trace, fetches)
         return self._plans[key]
+
+
+def _default(graph: tf.Graph) -> contextlib.AbstractContextManager[Any]:
+    """The graph as default one, without what a function graph sets up to be built further.
+
+    At every look this would cost more than the hooks themselves.
+    """
+    return tf.Graph.as_default(graph)
 
 
 def _shape_of(structure: Any) -> Any:
