@@ -16,6 +16,9 @@ from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, Re
 from estimand.core.tf_private.datasets import (
     V1_ITERATOR_METHODS,
     has_tunable_stage,
+    prefetched,
+    rows_in_order,
+    stateful_op_types,
 )
 from estimand.core.tf_private.execution import (
     eager_mode,
@@ -39,6 +42,7 @@ from estimand.core.tf_private.hooks import (
 )
 from estimand.core.tf_private.keras import (
     fresh_keras_names,
+    keras_learning_rate,
     keras_variable_being_created,
 )
 from estimand.core.tf_private.seeds import (
@@ -53,9 +57,11 @@ from estimand.core.tf_private.variables import (
     get_variable_is_creating,
     initializer_set_from_checkpoint,
     kept_resources,
+    new_saved_model_message,
     object_graph_names,
     save_slice,
     saver_variables,
+    text_file_of_table,
 )
 
 __all__ = [
@@ -77,17 +83,23 @@ __all__ = [
     "hook_arguments",
     "initializer_set_from_checkpoint",
     "kept_resources",
+    "keras_learning_rate",
     "keras_variable_being_created",
     "make_graph_tensors_hashable",
+    "new_saved_model_message",
     "object_graph_names",
     "order_control_flow_bodies",
+    "prefetched",
     "replace_input",
+    "rows_in_order",
     "save_slice",
     "saver_variables",
     "seed_keeping_kernels",
     "set_final_ops_values",
     "set_string_attribute",
     "single_threaded_tracing",
+    "stateful_op_types",
+    "text_file_of_table",
     "v1_summaries_stay_v1",
     "variables_read_in",
 ]

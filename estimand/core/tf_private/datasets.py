@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
+from tensorflow.python.framework import op_def_registry
 
 # Every v1 way to an iterator (the `tf.compat.v1.data.make_*_iterator` functions, under whatever
 # name they were imported, and the methods of v1 Datasets) ends in one of these two methods of
@@ -25,3 +28,54 @@ def has_tunable_stage(dataset: tf.data.Dataset) -> bool:
             return True
         stack.extend(stage._inputs())
     return False
+
+
+def stateful_op_types(dataset: tf.data.Dataset) -> set[str] | None:
+    """The types of stateful ops in the functions of a pipeline, nested ones included.
+
+    None if they cannot all be seen. Neither a Dataset's functions nor which types of ops are
+    stateful can be asked for publicly; `raw_ops.DatasetToGraph` would copy the data as well.
+    """
+    found: set[str] = set()
+    stack = [dataset]
+    while stack:
+        stage = stack.pop()
+        if type(stage).__name__ == "_VariantDataset":
+            return None
+        for function in stage._functions():
+            graph = function.function.graph.as_graph_def()
+            inner = (node for body in graph.library.function for node in body.node_def)
+            for node in (*graph.node, *inner):
+                definition = op_def_registry.get(node.op)  # None: a call of a function seen here
+                if definition is not None and definition.is_stateful:
+                    found.add(node.op)
+        stack.extend(stage._inputs())
+    return found
+
+
+def rows_in_order(dataset: tf.data.Dataset) -> tuple[Any, int, bool] | None:
+    """(tensors, batch size, drop remainder) of `from_tensor_slices(tensors).batch(size)`.
+
+    None for any other pipeline. A Dataset has no public way to be asked what it is made of.
+    """
+    if type(dataset).__name__ not in ("_BatchDataset", "BatchDataset"):
+        return None
+    source = dataset._input_dataset
+    if type(source).__name__ != "_TensorSliceDataset":
+        return None
+    size = tf.get_static_value(dataset._batch_size)
+    drop = tf.get_static_value(dataset._drop_remainder)
+    if size is None or drop is None:
+        return None
+    flat = source._tensors
+    if not all(isinstance(t, tf.Tensor) and t.shape.rank for t in flat):
+        return None
+    leaves = tf.nest.flatten(dataset.element_spec)
+    if len(leaves) != len(flat) or not all(isinstance(s, tf.TensorSpec) for s in leaves):
+        return None  # sparse or ragged: its slices are packed in a way of their own
+    return tf.nest.pack_sequence_as(dataset.element_spec, flat), int(size), bool(drop)
+
+
+def prefetched(dataset: tf.data.Dataset) -> tf.data.Dataset | None:
+    """What `dataset` prefetches; None where it is not a prefetch."""
+    return dataset._input_dataset if type(dataset).__name__ == "_PrefetchDataset" else None

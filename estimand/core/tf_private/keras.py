@@ -51,3 +51,13 @@ def fresh_keras_names() -> Iterator[None]:
         yield
     finally:
         global_state.set_global_attribute("object_name_uids", saved or collections.defaultdict(int))
+
+
+def keras_learning_rate(optimizer: Any) -> Any:
+    """The schedule or function that a Keras optimizer takes its rate from; None if a number.
+
+    The public `learning_rate` of an optimizer with a schedule is the rate at its present step,
+    and its config can be turned back into a schedule only for classes that Keras knows.
+    """
+    rate = getattr(optimizer, "_learning_rate", None)
+    return rate if callable(rate) and not hasattr(rate, "assign") else None

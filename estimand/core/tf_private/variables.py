@@ -73,3 +73,33 @@ def object_graph_names(serialized: bytes) -> list[tuple[str, str]]:
 def initializer_set_from_checkpoint(variable: tf.Variable) -> tf.Operation | None:
     """The op that `tf.compat.v1.train.init_from_checkpoint` put in place of an initializer."""
     return getattr(variable, "_initializer_op", None)
+
+
+def text_file_of_table(table: Any) -> tuple[str, dict[str, Any]] | None:
+    """The file that a lookup table was filled from, and how; None if it was not from a file.
+
+    An export takes the file along and fills the table from it. The table's initializer knows,
+    but keeps it to itself.
+    """
+    initializer = getattr(table, "_initializer", None)
+    filename = getattr(initializer, "_filename", None)
+    if filename is None:
+        return None
+    path = tf.get_static_value(getattr(filename, "asset_path", filename))
+    if path is None:
+        return None
+    how = {
+        "key_index": initializer._key_index,
+        "value_index": initializer._value_index,
+        "vocab_size": -1 if initializer._vocab_size is None else initializer._vocab_size,
+        "delimiter": initializer._delimiter,
+        "offset": initializer._offset,
+    }
+    return getattr(path, "item", lambda: path)().decode(), how
+
+
+def new_saved_model_message() -> Any:
+    """An empty `SavedModel` message, to read `saved_model.pb` with; its class is not exported."""
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    return saved_model_pb2.SavedModel()
