@@ -21,11 +21,14 @@ from workload import Contestant, Workload
 WORKLOADS = (
     "step_rate",
     "step_rate_with_hook",
+    "wide_deep",
+    "criteo",
     "cnn",
     "predict",
     "first_step",
     "checkpoint",
     "repeated_evaluate",
+    "train_and_evaluate",
 )
 
 

@@ -20,14 +20,52 @@ _HOME = {
     "Estimator": "estimand.estimator.estimator:Estimator",
     "EstimatorSpec": "estimand.core.spec:EstimatorSpec",
     "EvalSpec": "estimand.core.spec:EvalSpec",
+    "Experiment": "estimand.estimator.lifecycle.experiment:Experiment",
     "HParams": "estimand.core.hparams:HParams",
     "ModeKeys": "estimand.core.modes:ModeKeys",
     "RunConfig": "estimand.core.config:RunConfig",
     "TrainSpec": "estimand.core.spec:TrainSpec",
     "VocabInfo": "estimand.engine.warm_start:VocabInfo",
     "WarmStartSettings": "estimand.engine.warm_start:WarmStartSettings",
+    "add_metrics": "estimand.estimator.add_metrics:add_metrics",
+    "evaluate_all": "estimand.estimator.lifecycle.evaluate_all:evaluate_all",
+    "train_and_evaluate": "estimand.estimator.lifecycle.train_and_evaluate:train_and_evaluate",
+    # parsing tf.Examples
+    "classifier_parse_example_spec": "estimand.features.parsing:classifier_parse_example_spec",
+    "regressor_parse_example_spec": "estimand.features.parsing:regressor_parse_example_spec",
     # inside a model function
     "minimize": "estimand.engine.minimize:minimize",
+    # canned models
+    "BaselineClassifier": "estimand.canned:BaselineClassifier",
+    "BaselineEstimator": "estimand.canned:BaselineEstimator",
+    "BaselineRegressor": "estimand.canned:BaselineRegressor",
+    "DNNClassifier": "estimand.canned:DNNClassifier",
+    "DNNEstimator": "estimand.canned:DNNEstimator",
+    "DNNLinearCombinedClassifier": "estimand.canned:DNNLinearCombinedClassifier",
+    "DNNLinearCombinedEstimator": "estimand.canned:DNNLinearCombinedEstimator",
+    "DNNLinearCombinedRegressor": "estimand.canned:DNNLinearCombinedRegressor",
+    "DNNRegressor": "estimand.canned:DNNRegressor",
+    "LinearClassifier": "estimand.canned:LinearClassifier",
+    "LinearEstimator": "estimand.canned:LinearEstimator",
+    "LinearRegressor": "estimand.canned:LinearRegressor",
+    # heads
+    "BinaryClassHead": "estimand.heads:BinaryClassHead",
+    "Head": "estimand.heads:Head",
+    "HingeHead": "estimand.heads:HingeHead",
+    "LogisticRegressionHead": "estimand.heads:LogisticRegressionHead",
+    "MultiClassHead": "estimand.heads:MultiClassHead",
+    "MultiHead": "estimand.heads:MultiHead",
+    "MultiLabelHead": "estimand.heads:MultiLabelHead",
+    "PoissonRegressionHead": "estimand.heads:PoissonRegressionHead",
+    "RegressionHead": "estimand.heads:RegressionHead",
+    "SequentialHeadWrapper": "estimand.heads:SequentialHeadWrapper",
+    # exporting and loading
+    "BestExporter": "estimand.export.best:BestExporter",
+    "Exporter": "estimand.export.exporters:Exporter",
+    "FinalExporter": "estimand.export.exporters:FinalExporter",
+    "LatestExporter": "estimand.export.exporters:LatestExporter",
+    "StepsExporter": "estimand.export.exporters:StepsExporter",
+    "load_model": "estimand.export.loading:load_model",
     # hooks
     "CheckpointSaverHook": "estimand.hooks:CheckpointSaverHook",
     "CheckpointSaverListener": "estimand.hooks:CheckpointSaverListener",
@@ -49,9 +87,16 @@ _HOME = {
     "every": "estimand.engine.cadence:every",
     # modules
     "compat": "estimand.compat",
+    "early_stopping": "estimand.hooks.early_stopping",
     "errors": "estimand.core.errors",
+    "experimental": "estimand.experimental",
+    "export": "estimand.export",
+    "feature_column": "estimand.features.feature_column",
+    "heads": "estimand.heads",
     "hooks": "estimand.hooks",
     "inputs": "estimand.inputs",
+    "learn_runner": "estimand.estimator.lifecycle.learn_runner",
+    "records": "estimand.inputs.records",
 }
 
 __all__ = sorted(_HOME)
@@ -60,8 +105,23 @@ if TYPE_CHECKING:
     # The same list once more, in the form that type checkers and editors read.
     # tests/test_public_api.py keeps the two equal.
     from estimand import compat as compat
+    from estimand import experimental as experimental
+    from estimand import export as export
+    from estimand import heads as heads
     from estimand import hooks as hooks
     from estimand import inputs as inputs
+    from estimand.canned import BaselineClassifier as BaselineClassifier
+    from estimand.canned import BaselineEstimator as BaselineEstimator
+    from estimand.canned import BaselineRegressor as BaselineRegressor
+    from estimand.canned import DNNClassifier as DNNClassifier
+    from estimand.canned import DNNEstimator as DNNEstimator
+    from estimand.canned import DNNLinearCombinedClassifier as DNNLinearCombinedClassifier
+    from estimand.canned import DNNLinearCombinedEstimator as DNNLinearCombinedEstimator
+    from estimand.canned import DNNLinearCombinedRegressor as DNNLinearCombinedRegressor
+    from estimand.canned import DNNRegressor as DNNRegressor
+    from estimand.canned import LinearClassifier as LinearClassifier
+    from estimand.canned import LinearEstimator as LinearEstimator
+    from estimand.canned import LinearRegressor as LinearRegressor
     from estimand.core import errors as errors
     from estimand.core.config import RunConfig as RunConfig
     from estimand.core.hparams import HParams as HParams
@@ -73,7 +133,37 @@ if TYPE_CHECKING:
     from estimand.engine.minimize import minimize as minimize
     from estimand.engine.warm_start import VocabInfo as VocabInfo
     from estimand.engine.warm_start import WarmStartSettings as WarmStartSettings
+    from estimand.estimator.add_metrics import add_metrics as add_metrics
     from estimand.estimator.estimator import Estimator as Estimator
+    from estimand.estimator.lifecycle import learn_runner as learn_runner
+    from estimand.estimator.lifecycle.evaluate_all import evaluate_all as evaluate_all
+    from estimand.estimator.lifecycle.experiment import Experiment as Experiment
+    from estimand.estimator.lifecycle.train_and_evaluate import (
+        train_and_evaluate as train_and_evaluate,
+    )
+    from estimand.export.best import BestExporter as BestExporter
+    from estimand.export.exporters import Exporter as Exporter
+    from estimand.export.exporters import FinalExporter as FinalExporter
+    from estimand.export.exporters import LatestExporter as LatestExporter
+    from estimand.export.exporters import StepsExporter as StepsExporter
+    from estimand.export.loading import load_model as load_model
+    from estimand.features import feature_column as feature_column
+    from estimand.features.parsing import (
+        classifier_parse_example_spec as classifier_parse_example_spec,
+    )
+    from estimand.features.parsing import (
+        regressor_parse_example_spec as regressor_parse_example_spec,
+    )
+    from estimand.heads import BinaryClassHead as BinaryClassHead
+    from estimand.heads import Head as Head
+    from estimand.heads import HingeHead as HingeHead
+    from estimand.heads import LogisticRegressionHead as LogisticRegressionHead
+    from estimand.heads import MultiClassHead as MultiClassHead
+    from estimand.heads import MultiHead as MultiHead
+    from estimand.heads import MultiLabelHead as MultiLabelHead
+    from estimand.heads import PoissonRegressionHead as PoissonRegressionHead
+    from estimand.heads import RegressionHead as RegressionHead
+    from estimand.heads import SequentialHeadWrapper as SequentialHeadWrapper
     from estimand.hooks import CheckpointSaverHook as CheckpointSaverHook
     from estimand.hooks import CheckpointSaverListener as CheckpointSaverListener
     from estimand.hooks import FeedFnHook as FeedFnHook
@@ -91,6 +181,8 @@ if TYPE_CHECKING:
     from estimand.hooks import StepCounterHook as StepCounterHook
     from estimand.hooks import StopAtStepHook as StopAtStepHook
     from estimand.hooks import SummarySaverHook as SummarySaverHook
+    from estimand.hooks import early_stopping as early_stopping
+    from estimand.inputs import records as records
 else:
     # Hidden from type checkers: to them a module with __getattr__ has every name, typos included.
 

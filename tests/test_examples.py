@@ -8,8 +8,13 @@ import sys
 import pytest
 
 EXAMPLES = sorted((pathlib.Path(__file__).parent.parent / "examples").glob("*.py"))
-SHORTER = {"digits.py": ["--max_steps", "150"], "legacy_iris.py": ["--max_steps", "200"]}
+SHORTER = {
+    "digits.py": ["--max_steps", "150"],
+    "legacy_iris.py": ["--max_steps", "200"],
+    "multi_task.py": ["--max_steps", "200"],
+}
 EXPECTED = {
+    "multi_task.py": "Evaluation of both tasks on unseen visits",
     "digits.py": "Evaluation on 360 unseen digits",
     "legacy_iris.py": "batch_normalization/moving_mean",
     "debug_eagerly.py": "first prediction",

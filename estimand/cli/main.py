@@ -6,6 +6,10 @@ import click
 
 from estimand import __version__
 from estimand.cli.doctor import doctor
+from estimand.cli.eval import evaluate
+from estimand.cli.records import records
+from estimand.cli.predict import predict
+from estimand.cli.show import show
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -18,3 +22,7 @@ def main(context: click.Context, verbose: bool) -> None:
 
 
 main.add_command(doctor)
+main.add_command(evaluate)
+main.add_command(records)
+main.add_command(predict)
+main.add_command(show)

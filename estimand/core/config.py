@@ -95,6 +95,7 @@ class RunConfig:
     max_steps_per_call: int | None = _setting("Upper bound of the steps run in one call.")
     save_input_position: bool = _setting("Save the input's position beside checkpoints.")
     progress: bool | None = _setting("Show a live line; None: only on a terminal.")
+    check_data: bool = _setting("Look through the first batch for likely mistakes.")
 
     task_type: str = _setting("The role of this process.")
     task_id: int = _setting("Its index among those of the same role.")
@@ -132,6 +133,7 @@ class RunConfig:
         max_steps_per_call: int | None = None,
         save_input_position: bool = True,
         progress: bool | None = None,
+        check_data: bool = True,
     ) -> None:
         given = {name: value for name, value in locals().items() if name in _REPLACEABLE}
         if save_checkpoints_steps is _DEFAULT and save_checkpoints_secs is _DEFAULT:
@@ -354,6 +356,7 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ),
     ("save_input_position", _is_bool, "save_input_position should be True or False"),
     ("progress", _is_bool, "progress should be True, False or None"),
+    ("check_data", _is_bool, "check_data should be True or False"),
 )
 
 

@@ -34,6 +34,14 @@ class ModelFnError(EstimandError, ValueError):
     """A `model_fn` has a wrong signature, or returned something that is not a usable spec."""
 
 
+class HeadError(EstimandError, ValueError):
+    """A head was made with, or given, something it cannot use: labels, logits, weights."""
+
+
+class HeadTypeError(EstimandError, TypeError):
+    """A head was given something of a wrong type."""
+
+
 class CheckpointError(EstimandError, ValueError):
     """A checkpoint is missing, incomplete, or does not fit the model."""
 
@@ -46,12 +54,24 @@ class CheckpointWriteError(EstimandError, OSError):
     """A checkpoint could not be written: disk full, permission, vanished directory."""
 
 
+class ExportWriteError(EstimandError, OSError):
+    """An exported model could not be written: permission, disk full, a file in the way."""
+
+
+class NoModelError(EstimandError, FileNotFoundError):
+    """There is no exported model where one is to be loaded from."""
+
+
 class ModelDirBusyError(EstimandError, RuntimeError):
     """Another process is training in the same `model_dir`."""
 
 
 class WarmStartError(EstimandError, ValueError):
     """Warm-starting was asked for in a way that cannot be carried out."""
+
+
+class FeatureColumnError(EstimandError, ValueError):
+    """A feature column that cannot be used, or features that do not fit their columns."""
 
 
 class MissingExtraError(EstimandError, ImportError):

@@ -13,6 +13,8 @@ import os
 import re
 import secrets
 import socket
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 _TEMPORARY = re.compile(
@@ -53,11 +55,35 @@ def parse_temporary(name: str) -> tuple[Maker, str] | None:
     return Maker(int(match["pid"]), match["token"], match["host"]), match["name"]
 
 
+_of_this_thread = threading.local()
+
+
+@contextlib.contextmanager
+def syncing_while(wanted: Callable[[], bool]) -> Iterator[None]:
+    """Inside, this thread waits for the disk only as long as `wanted()` is true.
+
+    What is skipped makes a difference only after a power failure: a killed process leaves its
+    files to the system, which writes them out.
+    """
+    before = getattr(_of_this_thread, "wanted", None)
+    _of_this_thread.wanted = wanted
+    try:
+        yield
+    finally:
+        _of_this_thread.wanted = before
+
+
+def _wait_for_disk(descriptor: int) -> None:
+    wanted = getattr(_of_this_thread, "wanted", None)
+    if wanted is None or wanted():
+        os.fsync(descriptor)
+
+
 def sync_file(path: str) -> None:
     """Wait until the contents are on the disk: a rename may otherwise get there before them."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        _wait_for_disk(descriptor)
     finally:
         os.close(descriptor)
 
@@ -72,7 +98,7 @@ def write_text(path: str, text: str) -> None:
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
-        os.fsync(file.fileno())
+        _wait_for_disk(file.fileno())
 
 
 def replace_text(path: str, text: str) -> None:

@@ -12,12 +12,14 @@ from estimand.core.errors import ConfigError
 class Cadence:
     """How often a hook looks: every so many steps, or every so many seconds.
 
-    The first look is at the first step, unless `at_start` is False: then one period later.
+    The first look is at the first step, unless `at_start` is False: then one period later. With
+    `aligned`, looks are at multiples of `steps`, wherever the run began.
     """
 
     steps: int | None = None
     secs: float | None = None
     at_start: bool = True
+    aligned: bool = False
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.secs is None):
@@ -66,7 +68,11 @@ class Schedule:
         if self._cadence is None or not self._looked:
             return 1
         if self._cadence.steps is not None:
-            return max(1, self._last_step + self._cadence.steps - step)
+            period = self._cadence.steps
+            from_step = self._last_step
+            if self._cadence.aligned:
+                from_step -= from_step % period
+            return max(1, from_step + period - step)
         assert self._cadence.secs is not None
         return 1 if now >= self._last_time + self._cadence.secs else None
 

@@ -123,7 +123,12 @@ def remove_bundle(prefix: str) -> None:
 
 def _data_files(prefix: str) -> list[str]:
     directory, base = os.path.split(prefix)
-    shards = data_shards(file_sizes(directory or "."), base)
+    # Only names: asking for the size of every file in the directory takes longer than a save.
+    try:
+        names = [name for name in os.listdir(directory or ".") if name.startswith(base)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    shards = data_shards(dict.fromkeys(names, 0), base)
     return [os.path.join(directory, name) for names in shards.values() for name in names]
 
 

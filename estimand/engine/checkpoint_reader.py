@@ -6,7 +6,7 @@ import difflib
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tensorflow as tf
@@ -14,6 +14,7 @@ import tensorflow as tf
 from estimand.core.errors import CheckpointError, NoCheckpointError
 from estimand.core.tf_private import eager_mode
 from estimand.engine.checkpoint_files import examine_checkpoints
+from estimand.engine.substitutes import FindSource, Source
 
 OBJECT_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 MOST_ROWS = 50
@@ -57,8 +58,12 @@ class _Stored:
         return _describe(tuple(self.shapes[name]), self.dtypes[name])
 
 
-def read_tensors(path: str, wanted: Sequence[Wanted]) -> list[tf.Tensor]:
+def read_tensors(
+    path: str, wanted: Sequence[Wanted], find: FindSource | None = None
+) -> list[tf.Tensor]:
     """The wanted tensors, in that order.
+
+    `find` says where else a tensor may be, if the checkpoint has none of its name.
 
     Raises `CheckpointMismatch` if names, shapes or types do not fit, `CheckpointDamaged` if the
     files cannot be read through (contents are checked against their checksums), and
@@ -76,8 +81,10 @@ def read_tensors(path: str, wanted: Sequence[Wanted]) -> list[tf.Tensor]:
         before = _identity(path)
         try:
             stored = _read_index(path)
-            _check_fit(path, wanted, stored)
-            return _read_values(path, wanted)
+            sources = _substitutes(wanted, stored, find) if find is not None else {}
+            reads = [one for w in wanted for one in _reads(w, sources.get(w.name), stored)]
+            _check_fit(path, reads, stored)
+            return _combined(wanted, sources, _read_values(path, reads))
         except CheckpointDamaged:
             after = _identity(path)
             if after is None:
@@ -90,7 +97,7 @@ def read_tensors(path: str, wanted: Sequence[Wanted]) -> list[tf.Tensor]:
 
 
 def restore_newest_intact(
-    directory: str | os.PathLike[str], wanted: Sequence[Wanted]
+    directory: str | os.PathLike[str], wanted: Sequence[Wanted], find: FindSource | None = None
 ) -> tuple[str, list[tf.Tensor]]:
     """The newest checkpoint of a directory that can be read, and its tensors.
 
@@ -105,7 +112,7 @@ def restore_newest_intact(
         try:
             if problem is not None:
                 raise CheckpointDamaged(problem)
-            tensors = read_tensors(path, wanted)
+            tensors = read_tensors(path, wanted, find)
         except CheckpointDamaged as error:
             passed_over[path] = str(error)
         except NoCheckpointError:
@@ -207,6 +214,40 @@ def _read_values(path: str, wanted: Sequence[Wanted]) -> list[tf.Tensor]:
 def _reason(error: Exception) -> str:
     text = str(getattr(error, "message", None) or error)
     return text.rpartition("}} ")[2].removesuffix(" [Op:RestoreV2]")
+
+
+# ------------------------------------------------------------------ under other names
+
+
+def _substitutes(wanted: Sequence[Wanted], stored: _Stored, find: FindSource) -> dict[str, Source]:
+    missing = [one.name for one in wanted if one.name not in stored.shapes]
+    found = {name: find(name, stored.shapes.keys()) for name in missing}
+    return {name: source for name, source in found.items() if source is not None}
+
+
+def _reads(one: Wanted, source: Source | None, stored: _Stored) -> list[Wanted]:
+    """What has to be read for one wanted tensor."""
+    if source is None:
+        return [one]
+    if source.value is None:
+        return [replace(one, name=name) for name in source.names]
+    return [Wanted(name, stored.dtypes[name], None) for name in source.names]
+
+
+def _combined(
+    wanted: Sequence[Wanted], sources: dict[str, Source], values: Sequence[tf.Tensor]
+) -> list[tf.Tensor]:
+    remaining = iter(values)
+    result = []
+    for one in wanted:
+        source = sources.get(one.name)
+        if source is None:
+            result.append(next(remaining))
+            continue
+        value = source.compute([next(remaining) for _ in source.names])
+        with eager_mode():
+            result.append(tf.cast(value, one.dtype))
+    return result
 
 
 # ------------------------------------------------------------------ does it fit

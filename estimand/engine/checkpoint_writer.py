@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import itertools
 import logging
+import math
 import os
 import sys
 import threading
@@ -23,6 +24,7 @@ from estimand.engine.atomic_files import (
     remove_quietly,
     replace_text,
     sync_directory,
+    syncing_while,
     temporary_path,
     write_text,
 )
@@ -55,6 +57,11 @@ from estimand.engine.policy import KeepPolicy, Saved
 _log = logging.getLogger("tensorflow")
 _numbers = itertools.count()
 _NICE = 10
+# Writing so much takes long enough for training to feel it.
+_BYTES_TO_YIELD_FOR = 50_000_000
+# Where checkpoints follow each other faster than the disk takes them in, one every so often is
+# waited for, down to the disk; the ones before it stay until then.
+_SECONDS_BETWEEN_SYNCS = 2.0
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,13 @@ class _Job:
     meta: str | None
     if_exists: Literal["replace", "keep"]
     on_published: Callable[[str], None] | None
+
+    @property
+    def size(self) -> int:
+        """Bytes, without strings."""
+        return sum(
+            int(e.tensor.shape.num_elements() or 0) * e.tensor.dtype.size for e in self.entries
+        )
 
 
 class CheckpointWriter:
@@ -102,6 +116,8 @@ class CheckpointWriter:
         self._caller_lock = threading.RLock()
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
+        self._in_a_hurry = threading.Event()
+        self._last_on_disk = -math.inf
         clean_leftovers(self._directory, basename, exclusive=holds_lock(self._directory))
         self._saved, self._last_preserved = self._recall()
 
@@ -164,7 +180,7 @@ class CheckpointWriter:
             on_published=on_published,
         )
         with self._caller_lock:
-            self.wait()
+            self.wait(another_follows=True)
             # Not a daemon: a program that ends while a checkpoint is being written waits for it.
             self._thread = threading.Thread(
                 target=self._run, args=(job, synchronous), name=f"estimand-save-{step}"
@@ -174,14 +190,22 @@ class CheckpointWriter:
                 self.wait()
         return job.prefix
 
-    def wait(self) -> None:
-        """Wait until nothing is being written; raise what went wrong with it, once."""
+    def wait(self, *, another_follows: bool = False) -> None:
+        """Wait until nothing is being written; raise what went wrong with it, once.
+
+        With `another_follows`, the next save begins right after: if the last one that was seen
+        to be on the disk is but a moment old, this one need not be.
+        """
         if threading.current_thread() is self._thread:
             return  # called by on_published: what it could wait for is itself
         with self._caller_lock:
             if self._thread is not None:
+                recent = time.monotonic() - self._last_on_disk < _SECONDS_BETWEEN_SYNCS
+                if another_follows and recent:
+                    self._in_a_hurry.set()
                 self._thread.join()
                 self._thread = None
+                self._in_a_hurry.clear()
             failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -222,13 +246,17 @@ class CheckpointWriter:
     # -------------------------------------------------------------- on the writing thread
 
     def _run(self, job: _Job, awaited: bool) -> None:
-        if not awaited:
+        if not awaited and job.size > _BYTES_TO_YIELD_FOR:
             _yield_to_training()
         try:
-            self._write(job)
+            with syncing_while(lambda: not self._in_a_hurry.is_set()):
+                self._write(job)
+            on_disk = not self._in_a_hurry.is_set()
             if job.on_published is not None:
                 job.on_published(job.prefix)
-            self._remove_old()
+            if on_disk:
+                self._last_on_disk = time.monotonic()
+                self._remove_old()
         except BaseException as error:
             self._failure = error
 
@@ -270,7 +298,8 @@ class CheckpointWriter:
             if job.companion is not None:
                 discard_temporary(job.companion)
         elif job.companion is not None:
-            sync_bundle(job.companion)
+            if not job.companion_entries:  # written by somebody else
+                sync_bundle(job.companion)
             publish_bundle(job.companion, companion)
         else:
             remove_bundle(companion)  # of the checkpoint to be replaced

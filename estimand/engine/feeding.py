@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import CheckpointError, InputError
+from estimand.engine.block_slicing import in_blocks
 from estimand.engine.checkpoints import Entry, Wanted, read_tensors
 from estimand.engine.tracing import flatten_batch
 
@@ -17,7 +19,15 @@ _log = logging.getLogger("tensorflow")
 
 _KEY = "iterator"
 _PREFETCH = 2
-_FAIL_ON_EXTERNAL_STATE = 2  # of tf.data's policies: Python state cannot be saved
+# tf.data's policies on state outside of the pipeline.
+_IGNORE_EXTERNAL_STATE = 1
+_FAIL_ON_EXTERNAL_STATE = 2
+# Ops that TensorFlow calls stateful though no element depends on a state of theirs: a counter
+# that is added to and never read, and Datasets made inside of functions.
+_HARMLESS_STATE = re.compile(
+    r"AssignAddVariableOp|Assert|(?!.*(Random|Generator|Shuffle)).*Dataset(V\d)?"
+    r"|StatefulPartitionedCall|If|While|Case"  # whose bodies are looked at, too
+)
 
 Unpack = Callable[[Any], tuple[Any, Any]]
 
@@ -39,7 +49,8 @@ class Feeder:
         self._unpack = unpack
         self._keep_alive = keep_alive  # what the pipeline uses but does not own
         self._with_labels = with_labels
-        self.iterator = iter(_lean(dataset))
+        self.dataset = _lean(dataset)
+        self.iterator = iter(self.dataset)
         self.handle = _handle(self.iterator)
         self.batches = 0
         size = int(dataset.cardinality().numpy())
@@ -72,6 +83,7 @@ def _lean(dataset: tf.data.Dataset) -> tf.data.Dataset:
     be saved with the position: a small one of our own does as well. And its autotuner, where
     there is no parallel stage to tune, doubles the cost of rows flowing through a pipeline.
     """
+    dataset = in_blocks(dataset)
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = False
     if dataset.options().autotune.enabled is None and not tf_private.has_tunable_stage(dataset):
@@ -92,17 +104,14 @@ class InputPosition:
     def __init__(self, feeder: Feeder, *, resumable: bool) -> None:
         self._feeder = feeder
         self._savable = resumable
+        self._policy = _FAIL_ON_EXTERNAL_STATE
 
     def take(self) -> tuple[list[Entry], dict[str, Any]]:
         """The position now: what to write into a file of its own, and what to note of it."""
         record = {"batches": self._feeder.batches, "kind": "count"}
         if self._savable:
             try:
-                state = tf.raw_ops.SerializeIterator(
-                    resource_handle=self._feeder.handle,
-                    external_state_policy=_FAIL_ON_EXTERNAL_STATE,
-                )
-                return [Entry(_KEY, state)], {**record, "kind": "iterator"}
+                return [Entry(_KEY, self._serialize())], {**record, "kind": "iterator"}
             except tf.errors.OpError as error:
                 self._savable = False
                 _log.warning(
@@ -114,6 +123,17 @@ class InputPosition:
                 )
         return [], record
 
+    def _serialize(self) -> tf.Tensor:
+        try:
+            return tf.raw_ops.SerializeIterator(
+                resource_handle=self._feeder.handle, external_state_policy=self._policy
+            )
+        except tf.errors.FailedPreconditionError:
+            if self._policy == _IGNORE_EXTERNAL_STATE or not _only_counts(self._feeder.dataset):
+                raise
+            self._policy = _IGNORE_EXTERNAL_STATE
+            return self._serialize()
+
     @staticmethod
     def restore(feeder: Feeder, prefix: str) -> None:
         try:
@@ -124,6 +144,12 @@ class InputPosition:
                 "The saved position of the input pipeline does not fit this input_fn "
                 f"({str(error).splitlines()[0][:200]})."
             ) from error
+
+
+def _only_counts(dataset: tf.data.Dataset) -> bool:
+    """Whether all that a pipeline changes outside of itself are counters."""
+    stateful = tf_private.stateful_op_types(dataset)
+    return stateful is not None and all(map(_HARMLESS_STATE.fullmatch, stateful))
 
 
 def _reason(error: tf.errors.OpError) -> str:

@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.engine import checkpoints, saving, warm_start
 from estimand.engine.session import TracedSession
+from estimand.engine.substitutes import substitutes
 from estimand.engine.tracing import BuiltModel, Trace
 from estimand.engine.variables import VariableStore
 
@@ -34,14 +35,15 @@ def restore(
         _log.info("Restoring parameters from %s", path)
         if fall_back is not None:
             checkpoints.warn_of_unusable(fall_back, path)
+        find = substitutes(trace.collection)
         try:
-            values = checkpoints.read_tensors(path, [v.wanted() for v in missing])
+            values = checkpoints.read_tensors(path, [v.wanted() for v in missing], find)
         except checkpoints.CheckpointDamaged:
             if fall_back is None:
                 raise
             missing = wanted
             path, values = checkpoints.restore_newest_intact(
-                fall_back, [v.wanted() for v in wanted]
+                fall_back, [v.wanted() for v in wanted], find
             )
         for saved, value in zip(missing, values, strict=True):
             saved.variable.assign(value)

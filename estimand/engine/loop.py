@@ -61,7 +61,7 @@ class TrainingLoop:
         interrupts: Interrupts,
         on_block: Callable[[int, Any], None],
         after_begin: Callable[[], None] = lambda: None,
-        choose_block_mode: Callable[[list[tf.Tensor]], None] | None = None,
+        on_first_batch: Callable[[list[tf.Tensor]], None] | None = None,
         max_steps_per_call: int | None = None,
     ) -> None:
         self.trace = trace
@@ -75,7 +75,7 @@ class TrainingLoop:
         self._interrupts = interrupts
         self._on_block = on_block
         self._after_begin = after_begin
-        self._choose_block_mode = choose_block_mode
+        self._on_first_batch = on_first_batch
         self._max_block = min(max_steps_per_call or _MAX_BLOCK_STEPS, _MAX_BLOCK_STEPS)
         self._step = 0
         self._step_seconds = 0.0
@@ -162,7 +162,7 @@ class TrainingLoop:
         """Run `steps` steps, letting the hooks look at the last; False when the input ended."""
         due = self._hooks.steps_to_next_look(self._step)
         looked_at = due is not None and due <= steps * self._increment
-        single = looked_at or self._choose_block_mode is not None
+        single = looked_at or self._on_first_batch is not None
         plain = steps - 1 if single else steps
         step = self._step
         start = time.perf_counter()
@@ -191,12 +191,16 @@ class TrainingLoop:
     def _single_step(self, look: Look | None) -> tuple[int, dict[int, Any]]:
         """Run the step that hooks look at; the global step after it and what they fetched."""
         plan = self._no_fetches if look is None or look.plan is None else look.plan
-        choose, self._choose_block_mode = self._choose_block_mode, None
+        if self._on_first_batch is None and look is not None and _fetches_nothing(look, plan):
+            # The hooks only waited for this moment: no need to compile a step of its own.
+            self.last_loss, step = self._program.loop(self._feeder, 1)
+            return step, {}
+        first, self._on_first_batch = self._on_first_batch, None
         feeds = (look.feeds, look.feed_values) if look is not None else ([], [])
-        done = self._program.step(self._feeder, plan, *feeds, keep_batch=choose is not None)
+        done = self._program.step(self._feeder, plan, *feeds, keep_batch=first is not None)
         self.last_loss = done.result
-        if choose is not None:
-            choose(done.batch)
+        if first is not None:
+            first(done.batch)
         return done.global_step, done.fetched if look is not None else {}
 
     def _advance(self, step: int, steps: int) -> None:
@@ -236,3 +240,7 @@ class TrainingLoop:
             loss = float(self.last_loss)
             for hook in watching:
                 hook.check(loss, self._step)
+
+
+def _fetches_nothing(look: Look, plan: fetching.FetchPlan) -> bool:
+    return not (plan.reads or plan.graph_fetches or look.feeds)

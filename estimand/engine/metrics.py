@@ -77,7 +77,7 @@ def _numpy(value: Any) -> Any:
 
 
 def _variables_of(metric: Any) -> list[tf.Variable]:
-    return [getattr(v, "value", v) for v in metric.variables]
+    return [v if isinstance(v, tf.Variable) else v.value for v in metric.variables]
 
 
 def _treat_as_local(metric: Any, variables: TracedVariables) -> None:

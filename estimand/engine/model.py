@@ -13,6 +13,8 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
+from estimand.engine.interrupts import Interrupts
+from estimand.engine.saving import ModelSaver
 from estimand.engine.tracing import CallModelFn, Trace, trace_model
 from estimand.engine.variables import VariableStore
 
@@ -30,6 +32,10 @@ class LiveModel:
         self._call_model_fn = call_model_fn
         self._create_global_step = create_global_step
         self.store = VariableStore()
+        # Of the training that is running on these variables, None while none is: what takes its
+        # checkpoints, and whether it was told to end.
+        self.saver: ModelSaver | None = None
+        self.interrupts: Interrupts | None = None
         self._traces: dict[str, collections.OrderedDict[str, Trace]] = {}
         self._programs: dict[tuple[int, str], Any] = {}
 

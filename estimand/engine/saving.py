@@ -128,7 +128,7 @@ class ModelSaver:
         ours = directory == os.path.abspath(self._model_dir) and basename == "model.ckpt"
         if ours:
             self.last_path, self.last_step = writer.prefix(step), step
-        writer.wait()  # the one before must be done with its copies
+        writer.wait(another_follows=True)  # the one before must be done with its copies
         values = self._memory.take([v.variable.read_value() for v in self._variables])
         entries = [v.entry(value) for v, value in zip(self._variables, values, strict=True)]
         for saveable in saveable_objects(self._trace):
@@ -159,6 +159,21 @@ class ModelSaver:
             synchronous=synchronous,
             on_published=prepare,
         )
+
+    def is_current(self, path: str) -> bool:
+        """Whether the variables still have the values that were saved, or are being, at `path`."""
+        with tf_private.eager_mode():
+            step = int(self._trace.global_step.numpy())
+        return path == self.last_path and step == self.last_step
+
+    def provides(self, trace: BuiltModel) -> bool:
+        """Whether another trace would read back from our checkpoint just what it has in place.
+
+        Not so where it takes a variable's average for the variable, or wants one of its own.
+        """
+        ours = {(v.store_name, v.name, v.slice_spec) for v in self._variables}
+        theirs = {(v.store_name, v.name, v.slice_spec) for v in saved_variables(trace)}
+        return theirs <= ours and not saveable_objects(trace)
 
     def wait(self) -> None:
         for writer in self._writers.values():

@@ -68,6 +68,7 @@ class Trace:
     summary_op: tf.Tensor | None = None
     tables_ready: bool = False
     initialized: bool = False
+    data_checked: bool = False
     kept: list[Any] = field(default_factory=list)
     metrics: MetricSet | None = None
     _copy: GraphCopy | None = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,10 +107,25 @@ class TracedVariables:
         skipped = self.local.keys() | self.metric_owned
         return {n: v for n, v in self.by_name.items() if n not in skipped}
 
+    def forget(self, variables: Iterable[tf.Variable]) -> None:
+        """Take back variables that were made, but turn out not to belong to the model."""
+        gone = {id(v) for v in variables}
+        for known in (self.by_name, self.local, self.tf2_style):
+            for name in [n for n, v in known.items() if id(v) in gone]:
+                del known[name]
+        for collection in (_Keys.GLOBAL_VARIABLES, _Keys.LOCAL_VARIABLES):
+            held = self.graph.get_collection_ref(collection)
+            held[:] = [v for v in held if id(v) not in gone]
+
 
 def traced_variables(graph: tf.Graph) -> TracedVariables:
     """The variables of the trace that is being built in `graph`."""
     return graph.get_collection(_TRACED)[0]
+
+
+def is_traced(graph: tf.Graph) -> bool:
+    """Whether a trace is being built in `graph`."""
+    return bool(graph.get_collection(_TRACED))
 
 
 class VariableStore:
@@ -223,6 +238,10 @@ class VariableStore:
         return variable
 
     # What the values are, so that nothing is read from disk twice.
+
+    def variables(self) -> list[tf.Variable]:
+        """All of them, those made outside of the model function included."""
+        return [*self._shared.values(), *(v for _, v in self._foreign.values())]
 
     def values(self) -> dict[int, tf.Tensor]:
         """The present values, by identity of the variable; shares memory until an update."""

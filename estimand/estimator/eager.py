@@ -118,6 +118,10 @@ class EagerLoop:
         self._after_first_step = after_first_step
         self.save_checkpoint = save_checkpoint
 
+    @property
+    def hooks(self) -> list[Any]:
+        return list(self._hooks)
+
     def global_step(self) -> int:
         return int(self.trace.global_step.numpy())
 

@@ -6,7 +6,7 @@ import copy
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -20,7 +20,7 @@ from estimand.core.spec import EstimatorSpec
 from estimand.engine import checkpoints, warm_start
 from estimand.engine.eager_run import EagerRunner
 from estimand.engine.model import LiveModel
-from estimand.estimator import checks, evaluating, predicting, training
+from estimand.estimator import checks, evaluating, exporting, predicting, training
 from estimand.estimator.model_fn import call_model_fn, check_model_fn
 
 _log = logging.getLogger("tensorflow")
@@ -166,6 +166,70 @@ class Estimator:
         checks.hooks(hooks)
         return predicting.predict(
             self, input_fn, predict_keys, list(hooks or ()), checkpoint_path, yield_single_examples
+        )
+
+    def export_saved_model(
+        self,
+        export_dir_base: str | os.PathLike[str],
+        serving_input_receiver_fn: Callable[[], Any],
+        assets_extra: Mapping[str, str] | None = None,
+        as_text: bool = False,
+        checkpoint_path: str | None = None,
+        experimental_mode: str = ModeKeys.PREDICT,
+        *,
+        strip_default_attrs: bool = True,
+    ) -> bytes:
+        """Write a SavedModel for serving as a new version; returns its path, as bytes.
+
+        `assets_extra` maps destinations in the export to files that are taken along. The
+        version appears as a whole, named by the time, or not at all.
+        """
+        return exporting.export(
+            self,
+            export_dir_base,
+            {experimental_mode: serving_input_receiver_fn},
+            assets_extra=assets_extra,
+            as_text=as_text,
+            checkpoint_path=checkpoint_path,
+            strip_default_attrs=strip_default_attrs,
+        )
+
+    def export_savedmodel(
+        self,
+        export_dir_base: str | os.PathLike[str],
+        serving_input_receiver_fn: Callable[[], Any],
+        assets_extra: Mapping[str, str] | None = None,
+        as_text: bool = False,
+        checkpoint_path: str | None = None,
+        strip_default_attrs: bool = False,
+    ) -> bytes:
+        """`export_saved_model` under its older name."""
+        return self.export_saved_model(
+            export_dir_base,
+            serving_input_receiver_fn,
+            assets_extra=assets_extra,
+            as_text=as_text,
+            checkpoint_path=checkpoint_path,
+            strip_default_attrs=strip_default_attrs,
+        )
+
+    def experimental_export_all_saved_models(
+        self,
+        export_dir_base: str | os.PathLike[str],
+        input_receiver_fn_map: Mapping[str, Callable[[], Any]],
+        assets_extra: Mapping[str, str] | None = None,
+        as_text: bool = False,
+        checkpoint_path: str | None = None,
+    ) -> bytes:
+        """Like `export_saved_model`, with a graph for each mode that has a receiver function."""
+        return exporting.export(
+            self,
+            export_dir_base,
+            input_receiver_fn_map,
+            assets_extra=assets_extra,
+            as_text=as_text,
+            checkpoint_path=checkpoint_path,
+            strip_default_attrs=True,
         )
 
     # What is on disk

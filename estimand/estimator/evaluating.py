@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -35,7 +36,10 @@ def evaluate(
     hooks: list[Any],
     checkpoint_path: str | None,
     name: str | None,
+    *,
+    as_they_are: bool = False,
 ) -> dict[str, Any]:
+    """`as_they_are`: the values that the variables have now, whatever checkpoint there is."""
     seed = model_seed(estimator, RunRecord.load(estimator.model_dir))
     estimator._live_model.seed_input(ModeKeys.EVAL, seed)
     estimator._forget_what_is_gone()
@@ -45,9 +49,13 @@ def evaluate(
     eagerly = estimator._config.run_eagerly
     with faults.told_plainly(lambda: given, eager=eagerly):
         if eagerly:
-            path, results = _evaluate_eagerly(estimator, given, steps, checkpoint_path, seed)
+            path, results = _evaluate_eagerly(
+                estimator, given, steps, checkpoint_path, seed, as_they_are
+            )
         else:
-            path, results = _evaluate(estimator, given, steps, hooks, checkpoint_path, seed)
+            path, results = _evaluate(
+                estimator, given, steps, hooks, checkpoint_path, seed, as_they_are
+            )
     write_eval_results(estimator.eval_dir(name), results, int(results[GLOBAL_STEP]), path)
     return results
 
@@ -59,15 +67,66 @@ def _evaluate(
     hooks: list[Any],
     checkpoint_path: str | None,
     seed: int,
+    as_they_are: bool,
 ) -> tuple[str | None, dict[str, Any]]:
     live = estimator._live_model
     trace = live.trace(ModeKeys.EVAL, given.element_spec, seed)
     feeder = Feeder(given.dataset, given.unpack, keep_alive=given)
-    path = fill_variables(estimator, trace, checkpoint_path, purpose="evaluate")
-    results = run_evaluation(
-        live, trace, feeder, steps=steps, hooks=hooks, progress=estimator._config.progress
-    )
+    filled = contextlib.nullcontext() if as_they_are else _filled(estimator, trace, checkpoint_path)
+    with filled as path:
+        results = run_evaluation(
+            live, trace, feeder, steps=steps, hooks=hooks, progress=estimator._config.progress
+        )
     return path, results
+
+
+@contextlib.contextmanager
+def _filled(
+    estimator: Estimator, trace: Trace, checkpoint_path: str | None
+) -> Iterator[str | None]:
+    """Inside, the variables have a checkpoint's values; a training in progress is not disturbed.
+
+    The checkpoint that this training has just taken is in place already, even if its files are
+    still being written. For any other one, training gets its values back afterwards.
+    """
+    saver = estimator._live_model.saver
+    if saver is None:
+        yield fill_variables(estimator, trace, checkpoint_path, purpose="evaluate")
+        return
+    path = checkpoint_path or newest_checkpoint(estimator)
+    if path is not None and saver.is_current(path) and saver.provides(trace):
+        yield path
+        return
+    saver.wait()
+    if path is None:  # training saves none: what is in memory is all there is
+        yield None
+        return
+    with values_kept(estimator):
+        yield fill_variables(estimator, trace, path, purpose="evaluate")
+
+
+def newest_checkpoint(estimator: Estimator) -> str | None:
+    """The newest checkpoint; during training that may be one that is still being written."""
+    live = getattr(estimator, "_live", None)
+    saver = live.saver if live is not None else None
+    if saver is not None and saver.last_path is not None:
+        if saver.is_current(saver.last_path):
+            return saver.last_path
+        saver.wait()
+    return estimator.latest_checkpoint()
+
+
+@contextlib.contextmanager
+def values_kept(estimator: Estimator) -> Iterator[None]:
+    """A training in progress finds its variables afterwards as they were before."""
+    store = estimator._live_model.store
+    before = [(variable, variable.read_value()) for variable in store.variables()]
+    try:
+        yield
+    finally:
+        for variable, value in before:
+            variable.assign(value)
+        store.mark_changed()  # they are no checkpoint's: training goes on
 
 
 def _evaluate_eagerly(
@@ -76,6 +135,7 @@ def _evaluate_eagerly(
     steps: int | None,
     checkpoint_path: str | None,
     seed: int,
+    as_they_are: bool,
 ) -> tuple[str | None, dict[str, Any]]:
     runner = estimator._eager_runner(ModeKeys.EVAL, seed)
     try:
@@ -85,10 +145,18 @@ def _evaluate_eagerly(
             "The input of evaluate is empty. With RunConfig(run_eagerly=True) at least one batch "
             "is needed to build the model: let input_fn give one."
         ) from None
-    eager.build(estimator, runner, given.element_spec, first, checkpoint_path)
     feeder = Feeder(given.dataset, given.unpack, keep_alive=given)
-    results = eager.evaluate(runner, feeder, given.element_spec, steps)
-    return checkpoint_path or estimator.latest_checkpoint(), results
+    if as_they_are:
+        return None, eager.evaluate(runner, feeder, given.element_spec, steps)
+    saver = estimator._live_model.saver
+    training = contextlib.nullcontext() if saver is None else values_kept(estimator)
+    if saver is not None:
+        saver.wait()
+    path = checkpoint_path or estimator.latest_checkpoint()
+    with training:
+        eager.build(estimator, runner, given.element_spec, first, checkpoint_path)
+        results = eager.evaluate(runner, feeder, given.element_spec, steps)
+    return path, results
 
 
 def fill_variables(

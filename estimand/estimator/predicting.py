@@ -15,7 +15,7 @@ from estimand.engine.feeding import Feeder
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.session import TracedSession
 from estimand.estimator import eager
-from estimand.estimator.evaluating import fill_variables
+from estimand.estimator.evaluating import fill_variables, values_kept
 from estimand.estimator.training import engine_scope, model_seed
 from estimand.evaluation import predict as prediction
 from estimand.inputs.contract import ModelInput, call_input_fn
@@ -27,6 +27,26 @@ _log = logging.getLogger("tensorflow")
 
 
 def predict(
+    estimator: Estimator,
+    input_fn: Callable[..., Any],
+    predict_keys: Any,
+    hooks: list[Any],
+    checkpoint_path: str | None,
+    yield_single_examples: bool,
+) -> Iterator[Any]:
+    arguments = (input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples)
+    saver = estimator._live_model.saver
+    if saver is None:
+        yield from _predict(estimator, *arguments)
+        return
+    # During training, whose variables have to be as they were when it goes on: all at once.
+    saver.wait()
+    with engine_scope(estimator), values_kept(estimator):
+        everything = list(_predict(estimator, *arguments))
+    yield from everything
+
+
+def _predict(
     estimator: Estimator,
     input_fn: Callable[..., Any],
     predict_keys: Any,

@@ -29,6 +29,7 @@ from estimand.engine.saving import ModelSaver
 from estimand.engine.session import TracedSession
 from estimand.engine.tracing import Trace
 from estimand.estimator import eager
+from estimand.estimator.data_checks import DataCheck
 from estimand.estimator.training_hooks import assemble, eager_hooks
 from estimand.inputs.contract import ModelInput, call_input_fn
 
@@ -114,6 +115,7 @@ class _Run:
     feeder: Feeder | None = None
     session: TracedSession | None = None
     position: InputPosition | None = None
+    _data_check: DataCheck | None = None
     start_step: int = 0
     # Whether the last call was interrupted, so that this one goes on in its place. Settled at
     # the start: the seed of the input depends on it.
@@ -143,6 +145,7 @@ class _Run:
         given = self._call_input_fn(input_fn)
         self.trace = live.trace(ModeKeys.TRAIN, given.element_spec, self.seed)
         self.session = TracedSession(self.trace)
+        self._data_check = DataCheck(self.trace, given, wanted=estimator._config.check_data)
         self._fill_variables()
         self.feeder = self._feeder(given)
         self.session.next_batch = self.feeder.next_batch
@@ -213,7 +216,8 @@ class _Run:
         max_steps: int | None,
     ) -> None:
         trace, feeder, session = self.trace, self.feeder, self.session
-        assert trace is not None and feeder is not None and session is not None
+        check = self._data_check
+        assert trace and feeder and session and check
         config = self.estimator._config
         target = self.start_step + steps if steps is not None else max_steps
         saver = self._saver(trace, session)
@@ -229,7 +233,11 @@ class _Run:
                 with tf_private.eager_mode():
                     initialization.restore_added(trace, before_hooks, self.latest)
 
-        with Interrupts() as interrupts, _closing(saver), self._progress(target) as line:
+        with (
+            Interrupts() as interrupts,
+            _in_use(self.estimator, saver, interrupts),
+            self._progress(target) as line,
+        ):
             loop = TrainingLoop(
                 trace,
                 program,
@@ -241,11 +249,14 @@ class _Run:
                 interrupts=interrupts,
                 on_block=line.update,
                 after_begin=after_begin,
-                choose_block_mode=self._block_mode_choice(program, target),
+                on_first_batch=self._on_first_batch(self._block_mode_choice(program, target)),
                 max_steps_per_call=config.max_steps_per_call,
             )
             try:
                 loop.run()
+            except tf.errors.OpError:
+                check.after_failure()
+                raise
             finally:
                 if runner.graph_changed:
                     self.estimator._live_model.drop(trace)
@@ -306,7 +317,7 @@ class _Run:
         self._mark_call_begun()
         all_hooks = eager_hooks(config, hooks, saving_listeners)
         target = self.start_step + steps if steps is not None else max_steps
-        with Interrupts() as interrupts, _closing(saver):
+        with Interrupts() as interrupts, _in_use(self.estimator, saver, interrupts):
             loop = eager.EagerLoop(
                 runner, self.feeder, given.element_spec, trace, all_hooks, saver.save,
                 self.estimator.model_dir, config.log_step_count_steps, first_step,
@@ -338,6 +349,20 @@ class _Run:
         program = self.estimator._live_model.program(trace, "train", make)
         program.block_mode = PLAIN
         return program
+
+    def _on_first_batch(
+        self, choose: Callable[[list[tf.Tensor]], None] | None
+    ) -> Callable[[list[tf.Tensor]], None] | None:
+        check = self._data_check
+        if check is None or not check.wanted:
+            return choose
+
+        def look_and_choose(batch: list[tf.Tensor]) -> None:
+            check.look(batch)
+            if choose is not None:
+                choose(batch)
+
+        return look_and_choose
 
     def _block_mode_choice(
         self, program: StepProgram, target: int | None
@@ -385,12 +410,19 @@ class _Run:
 
 
 @contextlib.contextmanager
-def _closing(saver: ModelSaver) -> Iterator[None]:
-    """Let a save in flight finish, also when training fails; the first error is the one told."""
+def _in_use(estimator: Estimator, saver: ModelSaver, interrupts: Interrupts) -> Iterator[None]:
+    """Make these known to evaluations during training, and in the end let the saver finish.
+
+    It does so also when training fails; the first error is the one told.
+    """
+    live = estimator._live_model
+    live.saver, live.interrupts = saver, interrupts
     try:
         yield
     except BaseException:
         with contextlib.suppress(Exception):
             saver.close()
         raise
+    finally:
+        live.saver = live.interrupts = None
     saver.close()

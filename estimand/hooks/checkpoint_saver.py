@@ -56,7 +56,8 @@ class LoopSaver:
 class CheckpointSaverHook(LoopHook):
     """Saves a checkpoint at the start, every so many steps or seconds, and at the end.
 
-    Files are written in the background, unless there are listeners, who may want to read them.
+    Files are written in the background, unless there are listeners, who may want to read them; one
+    with an attribute `reads_files = False` says that it does not.
 
     >>> from estimand.hooks import CheckpointSaverHook
     >>> hook = CheckpointSaverHook("model", save_steps=1000)
@@ -143,6 +144,14 @@ class CheckpointSaverHook(LoopHook):
         if self._save(run_context.session, step):
             run_context.request_stop()
 
+    def save_now(self, session: Any) -> bool:
+        """Save out of turn, unless this step is saved; True if a listener wants to stop."""
+        step = self._step_now(session)
+        if step == self._timer.last_triggered_step():
+            return False
+        self._timer.update_last_triggered_step(step)
+        return self._save(session, step)
+
     def end(self, session: Any) -> None:
         last_step = self._step_now(session)
         if last_step != self._timer.last_triggered_step():
@@ -173,7 +182,8 @@ class CheckpointSaverHook(LoopHook):
     def _write(self, session: Any, step: int) -> None:
         saver = self._get_saver()
         if isinstance(saver, LoopSaver):
-            saver.save(session, self._save_path, step, synchronous=bool(self._listeners))
+            read = any(getattr(one, "reads_files", True) for one in self._listeners)
+            saver.save(session, self._save_path, step, synchronous=read)
         else:
             saver.save(session, self._save_path, global_step=step, write_meta_graph=False)
 

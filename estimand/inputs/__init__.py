@@ -8,8 +8,14 @@ from typing import Any
 _HOME = {
     "ModelInput": "contract",
     "call_input_fn": "contract",
+    "csv_input_fn": "csv_files",
+    "image_folder_input_fn": "images",
     "numpy_input_fn": "memory",
     "pandas_input_fn": "memory",
+    "parquet_input_fn": "parquet_files",
+    "table_input_fn": "tables",
+    "text_input_fn": "text_files",
+    "tfrecord_input_fn": "tfrecord_files",
 }
 
 __all__ = sorted(_HOME)

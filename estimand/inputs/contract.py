@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.errors import InputError
+from estimand.inputs import slow_parsing
 from estimand.inputs.call import bind_input_fn, name_of
 from estimand.inputs.graph_inputs import GraphInput, call_eagerly, dataset_from_graph
 from estimand.inputs.iterables import dataset_from_batches, is_batches
@@ -85,6 +86,8 @@ def call_input_fn(
     )
     with tf.device("/cpu:0"), noting_sources() as sources:
         given = _call(call, f"input_fn {name_of(input_fn)}")
+    if slow_parsing.parses_one_by_one(given.dataset):
+        _log.warning(slow_parsing.ADVICE, f"input_fn {name_of(input_fn)}")
     return dataclasses.replace(given, sources=tuple(sources))
 
 

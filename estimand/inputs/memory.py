@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core.errors import InputError
+from estimand.inputs.permutation import draw_seed, row_at
 from estimand.inputs.structure import clean
 
 # Batches are gathered several at a time and then handed out one by one, which costs a third of
@@ -110,6 +111,8 @@ class _Order:
     batch_size: int
     num_epochs: int | None
     shuffle: bool
+    seed: int | None = None
+    drop_remainder: bool = False
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
@@ -192,7 +195,7 @@ def _batches(features: Any, labels: Any, order: _Order, where: str) -> tf.data.D
 def _in_blocks(tensors: Any, order: _Order) -> tf.data.Dataset:
     """Blocks of whole batches gathered at once, then what remains, batch by batch."""
     rows = int(tf.nest.flatten(tensors)[0].shape[0])
-    take = _taker(tensors, rows, order.shuffle)
+    take = _taker(tensors, rows, order)
     size = order.batch_size
     block = _batches_per_block(tensors, rows, size)
 
@@ -204,11 +207,14 @@ def _in_blocks(tensors: Any, order: _Order) -> tf.data.Dataset:
     if order.num_epochs is None:
         return tf.data.Dataset.counter().map(whole_block).unbatch()
     total = rows * order.num_epochs
+    if order.drop_remainder:
+        total -= total % size
     blocks = total // (size * block)
 
     @tf.autograph.experimental.do_not_convert
     def one_batch(index: tf.Tensor) -> Any:
-        return take(tf.range(index * size, tf.minimum((index + 1) * size, total)))
+        positions = tf.range(index * size, tf.minimum((index + 1) * size, total))
+        return take(tf.reshape(positions, [size]) if order.drop_remainder else positions)
 
     rest = tf.data.Dataset.range(blocks * block, -(-total // size)).map(one_batch)
     if not blocks:
@@ -225,23 +231,13 @@ def _batches_per_block(tensors: Any, rows: int, batch_size: int) -> int:
     return max(1, wanted // batch_size)
 
 
-def _taker(tensors: Any, rows: int, shuffle: bool) -> Callable[[tf.Tensor], Any]:
+def _taker(tensors: Any, rows: int, order: _Order) -> Callable[[tf.Tensor], Any]:
     """A function from positions, counted over all epochs, to the rows that stand there."""
-    last = tf.constant(rows - 1, tf.int64)
     # Drawn once, here: with `tf.random.set_seed` the same program reads in the same order.
-    seed = tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int64) if shuffle else None
+    seed = draw_seed(order.seed) if order.shuffle else None
 
     def take(positions: tf.Tensor) -> Any:
-        row = positions % rows
-        if seed is not None:
-            # A permutation computed for single positions: nothing to fill, hold or save.
-            flat = tf.reshape(row, [-1])
-            epoch = tf.reshape(positions // rows, [-1, 1])
-            seeds = tf.concat([tf.tile(seed[tf.newaxis], [tf.size(flat), 1]), epoch], axis=1)
-            shuffled = tf.raw_ops.RandomIndexShuffle(
-                index=flat, seed=seeds, max_index=last, rounds=8
-            )
-            row = tf.reshape(shuffled, tf.shape(row))
+        row = row_at(positions, rows, seed)
         return tf.nest.map_structure(lambda tensor: tf.gather(tensor, row), tensors)
 
     return take

@@ -60,6 +60,7 @@ def test_defaults():
         "max_steps_per_call": None,
         "save_input_position": True,
         "progress": None,
+        "check_data": True,
         "task_type": "worker",
         "task_id": 0,
         "is_chief": True,
@@ -136,6 +137,7 @@ WRONG = [
     ("max_steps_per_call", 1.5, "max_steps_per_call should be an integer >= 1"),
     ("save_input_position", 1, "save_input_position should be True or False"),
     ("progress", "no", "progress should be True, False or None"),
+    ("check_data", "no", "check_data should be True or False"),
 ]
 
 

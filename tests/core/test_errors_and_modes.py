@@ -20,6 +20,8 @@ def test_modes_are_the_plain_strings_of_old():
         (errors.SpecTypeError, TypeError),
         (errors.InputError, ValueError),
         (errors.ModelFnError, ValueError),
+        (errors.HeadError, ValueError),
+        (errors.HeadTypeError, TypeError),
         (errors.CheckpointError, ValueError),
         (errors.NoCheckpointError, errors.CheckpointError),
         (errors.CheckpointWriteError, OSError),

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -509,3 +510,36 @@ def test_disk_that_takes_no_more_bytes_leaves_earlier_checkpoints_intact(tmp_pat
         "model.ckpt-1.data-00000-of-00001",
         "model.ckpt-1.index",
     ]
+
+
+def test_save_that_another_follows_at_once_is_not_waited_for_down_to_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once one is on the disk, and that but a moment ago; none is removed before the next is."""
+    synced, in_second_save, may_go_on = [], threading.Event(), threading.Event()
+    publish = checkpoint_writer.publish_bundle
+
+    def slow_publish(temporary: str, prefix: str) -> None:
+        if prefix.endswith("-2"):
+            in_second_save.set()
+            assert may_go_on.wait(30)
+        publish(temporary, prefix)
+
+    monkeypatch.setattr(checkpoint_writer, "publish_bundle", slow_publish)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(in_second_save.is_set()))
+    writer = CheckpointWriter(tmp_path, keep_max=1)
+    writer.save(1, entries(1), synchronous=True)
+    writer.save(2, entries(2))
+    assert in_second_save.wait(30)
+    before = len(synced)
+    third = threading.Thread(target=lambda: writer.save(3, entries(3)))
+    third.start()
+    while not writer._in_a_hurry.is_set():
+        time.sleep(0.001)
+    assert steps_on_disk(tmp_path) == [1]
+    in_second_save.clear()
+    may_go_on.set()
+    third.join()
+    writer.close()
+    assert synced[before:] and not any(synced[before:])  # those of the third, none of the second
+    assert steps_on_disk(tmp_path) == [3]

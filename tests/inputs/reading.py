@@ -47,3 +47,18 @@ def save_and_continue(make: Callable[[], ModelInput], before: int, after: int, f
     iterator = iter(again.dataset)
     tf.train.Checkpoint(iterator=iterator).read(path).assert_consumed()
     return straight_on, [as_numpy(again.unpack(next(iterator))) for _ in range(after)]
+
+
+def read_fault(given: ModelInput) -> Exception:
+    """What the input has to say of the error that ends reading it."""
+    try:
+        batches(given)
+    except tf.errors.OpError as error:
+        told = [source.explain_error(error) for source in given.sources]
+        [fault] = [one for one in told if one is not None]
+        return fault
+    raise AssertionError("it can be read to its end")
+
+
+def skipped(given: ModelInput) -> list[str]:
+    return [said for source in given.sources if (said := source.report_skipped())]

@@ -15,6 +15,7 @@ from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, Re
 
 from estimand.core.tf_private.datasets import (
     V1_ITERATOR_METHODS,
+    function_graphs,
     has_tunable_stage,
     prefetched,
     rows_in_order,
@@ -77,6 +78,7 @@ __all__ = [
     "first_read_values",
     "fresh_eager_scope",
     "fresh_keras_names",
+    "function_graphs",
     "get_variable_is_creating",
     "global_seed_restored",
     "has_tunable_stage",

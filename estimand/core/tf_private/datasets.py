@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -51,6 +52,24 @@ def stateful_op_types(dataset: tf.data.Dataset) -> set[str] | None:
                     found.add(node.op)
         stack.extend(stage._inputs())
     return found
+
+
+def function_graphs(dataset: tf.data.Dataset) -> Iterator[tf.Graph]:
+    """The graphs of a pipeline's functions, nested ones included, as far as they can be seen.
+
+    Neither a Dataset's stages nor the functions that a graph refers to can be asked for publicly.
+    """
+    stages, graphs = [dataset], []
+    while stages:
+        stage = stages.pop()
+        if type(stage).__name__ != "_VariantDataset":
+            graphs += [function.function.graph for function in stage._functions()]
+            stages.extend(stage._inputs())
+    while graphs:
+        graph = graphs.pop()
+        yield graph
+        inner = (getattr(function, "graph", None) for function in graph._functions.values())
+        graphs += [body for body in inner if body is not None]
 
 
 def rows_in_order(dataset: tf.data.Dataset) -> tuple[Any, int, bool] | None:

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from estimand.core.tf_private.execution import eager_mode
+
 
 def keras_variable_being_created(depth: int = 24) -> tuple[Any, bool]:
     """The Keras variable whose constructor is up the stack, and whether it is a metric's.
@@ -54,10 +56,13 @@ def fresh_keras_names() -> Iterator[None]:
 
 
 def keras_learning_rate(optimizer: Any) -> Any:
-    """The schedule or function that a Keras optimizer takes its rate from; None if a number.
+    """What a Keras optimizer takes its rate from: a schedule, a function, or a number.
 
     The public `learning_rate` of an optimizer with a schedule is the rate at its present step,
     and its config can be turned back into a schedule only for classes that Keras knows.
     """
-    rate = getattr(optimizer, "_learning_rate", None)
-    return rate if callable(rate) and not hasattr(rate, "assign") else None
+    rate = optimizer._learning_rate
+    if callable(rate) and not hasattr(rate, "assign"):
+        return rate
+    with eager_mode():
+        return float(rate.numpy())

@@ -1,0 +1,146 @@
+"""Baselines: models that learn one number per class or label and look at no feature.
+
+What they reach is what any other model has to beat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.canned.linear import head_scope
+from estimand.canned.optimizers.v1 import V1Naming
+from estimand.canned.training import (
+    OptimizerChoice,
+    regression_head,
+    shared_among_replicas,
+)
+from estimand.core.errors import HeadTypeError, InputError
+from estimand.core.modes import ModeKeys
+from estimand.core.spec import EstimatorSpec
+from estimand.engine.minimize import minimize
+from estimand.estimator.estimator import Estimator
+from estimand.heads import binary_or_multi_class_head
+from estimand.heads.losses import SUM_OVER_BATCH_SIZE
+
+_LEARNING_RATE = 0.3
+_v1 = tf.compat.v1
+
+
+def baseline_model_fn(
+    head: Any, optimizer: Any, weight_column: Any = None, v1: bool = False
+) -> Callable[..., EstimatorSpec]:
+    """The model function of a baseline."""
+    choice = OptimizerChoice(optimizer, _LEARNING_RATE, V1Naming("", head_scope(head)), v1)
+
+    def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
+        del config
+        units = head.logits_dimension
+        # Not under the size checks: a variable's first value must not wait for a batch.
+        with _v1.variable_scope("baseline"):
+            bias = _v1.get_variable("bias", [units], initializer=_v1.zeros_initializer())
+        size = _batch_size(features, _key(weight_column))
+        logits = bias.read_value() * tf.ones([size, units])
+        chosen = choice.make() if mode == ModeKeys.TRAIN else None
+
+        def train_op_fn(loss: tf.Tensor) -> tf.Operation:
+            return minimize(chosen, shared_among_replicas(loss, head.loss_reduction), [bias])
+
+        return head.create_estimator_spec(
+            features=features, mode=mode, labels=labels, train_op_fn=train_op_fn, logits=logits
+        )
+
+    return model_fn
+
+
+def _batch_size(features: Any, weight_key: str | None) -> tf.Tensor:
+    if not isinstance(features, Mapping):
+        features = {"features": features}
+    # The weights have to be left out: they are not there when the model is served.
+    sizes = [_rows(feature) for key, feature in features.items() if key != weight_key]
+    if not sizes:
+        raise InputError(
+            "A baseline learns from labels alone, but needs one feature at least to know how many "
+            f"examples a batch has. Given: {sorted(features)}."
+        )
+    message = "The features of a batch must all have the same first dimension."
+    checks = [_v1.assert_equal(sizes[0], other, message=message) for other in sizes[1:]]
+    with tf.control_dependencies([check for check in checks if check is not None]):
+        return tf.identity(sizes[0])
+
+
+def _rows(feature: Any) -> tf.Tensor:
+    if isinstance(feature, tf.RaggedTensor):
+        return tf.cast(feature.nrows(), tf.int32)
+    if isinstance(feature, tf.SparseTensor):
+        return tf.cast(feature.dense_shape[0], tf.int32)
+    return tf.shape(feature)[0]
+
+
+def _key(weight_column: Any) -> str | None:
+    if weight_column is None or isinstance(weight_column, str):
+        return weight_column
+    key = getattr(weight_column, "key", None)
+    if not isinstance(key, str):
+        raise HeadTypeError(
+            "Weight column must be either a string or NumericColumn. "
+            f"Given type: {type(weight_column)}."
+        )
+    return key
+
+
+class BaselineClassifier(Estimator):
+    """Predicts the share of each class in the labels.
+
+    >>> import estimand as est, numpy as np, tensorflow as tf
+    >>> def input_fn():
+    ...     labels = np.array([1, 1, 1, 0])
+    ...     features = {"x": np.zeros(4), "y": np.zeros([4, 2])}
+    ...     return tf.data.Dataset.from_tensor_slices((features, labels)).repeat().batch(4)
+    >>> classifier = est.BaselineClassifier().train(input_fn, steps=200)
+    >>> row = next(classifier.predict(input_fn))
+    >>> [round(float(p), 2) for p in row["probabilities"]]
+    [0.25, 0.75]
+    """
+
+    def __init__(
+        self,
+        model_dir: Any = None,
+        n_classes: int = 2,
+        weight_column: Any = None,
+        label_vocabulary: Any = None,
+        optimizer: Any = "Ftrl",
+        config: Any = None,
+        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+    ) -> None:
+        head = binary_or_multi_class_head(
+            n_classes, weight_column, label_vocabulary, loss_reduction
+        )
+        super().__init__(baseline_model_fn(head, optimizer, weight_column), model_dir, config)
+
+
+class BaselineRegressor(Estimator):
+    """Predicts the mean of the labels."""
+
+    def __init__(
+        self,
+        model_dir: Any = None,
+        label_dimension: int = 1,
+        weight_column: Any = None,
+        optimizer: Any = "Ftrl",
+        config: Any = None,
+        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+    ) -> None:
+        head = regression_head(label_dimension, weight_column, loss_reduction)
+        super().__init__(baseline_model_fn(head, optimizer, weight_column), model_dir, config)
+
+
+class BaselineEstimator(Estimator):
+    """A baseline for any head."""
+
+    def __init__(
+        self, head: Any, model_dir: Any = None, optimizer: Any = "Ftrl", config: Any = None
+    ) -> None:
+        super().__init__(baseline_model_fn(head, optimizer), model_dir, config)

@@ -1,0 +1,149 @@
+"""Deep models: dense layers over feature columns, trained with Adagrad unless told otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.canned.linear import head_scope, tuple_of
+from estimand.canned.optimizers.v1 import V1Naming
+from estimand.canned.parts import DeepPart
+from estimand.canned.training import (
+    OptimizerChoice,
+    regression_head,
+)
+from estimand.core.modes import ModeKeys
+from estimand.core.spec import EstimatorSpec
+from estimand.estimator.estimator import Estimator
+from estimand.heads import binary_or_multi_class_head
+from estimand.heads.losses import SUM_OVER_BATCH_SIZE
+
+_V1_LEARNING_RATE = 0.05
+
+
+def dnn_model_fn(
+    head: Any,
+    hidden_units: Any,
+    feature_columns: Any,
+    optimizer: Any,
+    activation_fn: Any,
+    dropout: float | None,
+    batch_norm: bool,
+    v1: bool = False,
+) -> Callable[..., EstimatorSpec]:
+    """The model function of a deep model."""
+    units = tuple_of(hidden_units)
+    part = DeepPart(units, tuple_of(feature_columns), activation_fn, dropout, batch_norm)
+    naming = V1Naming("t_0", f"dnn/{head_scope(head)}")
+    choice = OptimizerChoice(optimizer, _V1_LEARNING_RATE if v1 else None, naming, v1)
+
+    def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
+        del config
+        logits = part.logits(features, mode, head.logits_dimension)
+        return head.create_estimator_spec(
+            features=features,
+            mode=mode,
+            labels=labels,
+            optimizer=choice.make() if mode == ModeKeys.TRAIN else None,
+            trainable_variables=logits.variables,
+            logits=logits.tensor,
+            update_ops=logits.update_ops,
+        )
+
+    return model_fn
+
+
+class DNNClassifier(Estimator):
+    """Deep network for two classes or more.
+
+    `hidden_units` are the sizes of the layers. After each come dropout and batch normalization,
+    if wanted, in this order.
+
+    >>> import estimand as est, numpy as np, tensorflow as tf
+    >>> def input_fn():
+    ...     x = np.linspace(-1, 1, 64, dtype="float32")
+    ...     labels = (np.abs(x) > 0.5).astype("int64")
+    ...     return tf.data.Dataset.from_tensor_slices(({"x": x}, labels)).repeat().batch(16)
+    >>> classifier = est.DNNClassifier(
+    ...     hidden_units=[16],
+    ...     feature_columns=[tf.feature_column.numeric_column("x")],
+    ...     optimizer=tf.compat.v1.train.AdamOptimizer(0.05),
+    ...     config=est.RunConfig(tf_random_seed=1),
+    ... )
+    >>> classifier = classifier.train(input_fn, steps=100)
+    >>> classifier.evaluate(input_fn, steps=4)["accuracy"] > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        hidden_units: Any,
+        feature_columns: Any,
+        model_dir: Any = None,
+        n_classes: int = 2,
+        weight_column: Any = None,
+        label_vocabulary: Any = None,
+        optimizer: Any = "Adagrad",
+        activation_fn: Any = tf.nn.relu,
+        dropout: float | None = None,
+        config: Any = None,
+        warm_start_from: Any = None,
+        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+        batch_norm: bool = False,
+    ) -> None:
+        head = binary_or_multi_class_head(
+            n_classes, weight_column, label_vocabulary, loss_reduction
+        )
+        model_fn = dnn_model_fn(
+            head, hidden_units, feature_columns, optimizer, activation_fn, dropout, batch_norm
+        )
+        super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
+
+
+class DNNRegressor(Estimator):
+    """Deep network for numbers, trained on squared error."""
+
+    def __init__(
+        self,
+        hidden_units: Any,
+        feature_columns: Any,
+        model_dir: Any = None,
+        label_dimension: int = 1,
+        weight_column: Any = None,
+        optimizer: Any = "Adagrad",
+        activation_fn: Any = tf.nn.relu,
+        dropout: float | None = None,
+        config: Any = None,
+        warm_start_from: Any = None,
+        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+        batch_norm: bool = False,
+    ) -> None:
+        head = regression_head(label_dimension, weight_column, loss_reduction)
+        model_fn = dnn_model_fn(
+            head, hidden_units, feature_columns, optimizer, activation_fn, dropout, batch_norm
+        )
+        super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
+
+
+class DNNEstimator(Estimator):
+    """Deep network with any head, for instance `est.MultiLabelHead(n_classes=3)`."""
+
+    def __init__(
+        self,
+        head: Any,
+        hidden_units: Any,
+        feature_columns: Any,
+        model_dir: Any = None,
+        optimizer: Any = "Adagrad",
+        activation_fn: Any = tf.nn.relu,
+        dropout: float | None = None,
+        config: Any = None,
+        warm_start_from: Any = None,
+        batch_norm: bool = False,
+    ) -> None:
+        model_fn = dnn_model_fn(
+            head, hidden_units, feature_columns, optimizer, activation_fn, dropout, batch_norm
+        )
+        super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)

@@ -1,0 +1,137 @@
+"""Linear models: a weighted sum of feature columns, trained with FTRL unless told otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from estimand.canned.optimizers.ftrl import Ftrl
+from estimand.canned.optimizers.v1 import V1Naming
+from estimand.canned.parts import LinearPart
+from estimand.canned.training import (
+    OptimizerChoice,
+    rate_for_columns,
+    regression_head,
+)
+from estimand.core.modes import ModeKeys
+from estimand.core.spec import EstimatorSpec
+from estimand.estimator.estimator import Estimator
+from estimand.heads import binary_or_multi_class_head
+from estimand.heads.losses import SUM_OVER_BATCH_SIZE
+
+_LEARNING_RATE = 0.2
+
+
+def linear_model_fn(
+    head: Any, feature_columns: Any, optimizer: Any, sparse_combiner: str, v1: bool = False
+) -> Callable[..., EstimatorSpec]:
+    """The model function of a linear model."""
+    part = LinearPart(tuple_of(feature_columns), sparse_combiner)
+    naming = V1Naming("part_0", f"linear/{head_scope(head)}")
+
+    def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
+        del config
+        logits = part.logits(features, mode, head.logits_dimension)
+        chosen = None
+        if mode == ModeKeys.TRAIN:
+            given = optimizer
+            if given is None:
+                given = Ftrl(rate_for_columns(_LEARNING_RATE, part.feature_columns))
+            chosen = OptimizerChoice(given, _LEARNING_RATE, naming, v1).make()
+        return head.create_estimator_spec(
+            features=features,
+            mode=mode,
+            labels=labels,
+            optimizer=chosen,
+            trainable_variables=logits.variables,
+            logits=logits.tensor,
+        )
+
+    return model_fn
+
+
+def tuple_of(feature_columns: Any) -> Any:
+    """Columns may come from a generator, but are needed once per mode."""
+    if feature_columns is None:
+        return ()
+    return tuple(feature_columns) if _is_plain_iterable(feature_columns) else feature_columns
+
+
+def _is_plain_iterable(given: Any) -> bool:
+    # A single column is a named tuple: taken apart, it would give a puzzling error later.
+    return hasattr(given, "__iter__") and not hasattr(given, "_fields")
+
+
+def head_scope(head: Any) -> str:
+    """The name scope in which v1 heads built their ops."""
+    return getattr(head, "name", None) or "head"
+
+
+class LinearClassifier(Estimator):
+    """Linear model for two classes (logistic) or more (softmax).
+
+    >>> import estimand as est, numpy as np, tensorflow as tf
+    >>> def input_fn():
+    ...     x = np.linspace(-1, 1, 64, dtype="float32")
+    ...     return tf.data.Dataset.from_tensor_slices(({"x": x}, x > 0)).repeat().batch(16)
+    >>> columns = [tf.feature_column.numeric_column("x")]
+    >>> classifier = est.LinearClassifier(columns).train(input_fn, steps=20)
+    >>> classifier.evaluate(input_fn, steps=4)["accuracy"] > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        feature_columns: Any,
+        model_dir: Any = None,
+        n_classes: int = 2,
+        weight_column: Any = None,
+        label_vocabulary: Any = None,
+        optimizer: Any = "Ftrl",
+        config: Any = None,
+        warm_start_from: Any = None,
+        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+        sparse_combiner: str = "sum",
+    ) -> None:
+        head = binary_or_multi_class_head(
+            n_classes, weight_column, label_vocabulary, loss_reduction
+        )
+        model_fn = linear_model_fn(head, feature_columns, optimizer, sparse_combiner)
+        super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
+
+
+class LinearRegressor(Estimator):
+    """Linear model for numbers, trained on squared error."""
+
+    def __init__(
+        self,
+        feature_columns: Any,
+        model_dir: Any = None,
+        label_dimension: int = 1,
+        weight_column: Any = None,
+        optimizer: Any = "Ftrl",
+        config: Any = None,
+        warm_start_from: Any = None,
+        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+        sparse_combiner: str = "sum",
+    ) -> None:
+        head = regression_head(label_dimension, weight_column, loss_reduction)
+        model_fn = linear_model_fn(head, feature_columns, optimizer, sparse_combiner)
+        super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
+
+
+class LinearEstimator(Estimator):
+    """Linear model with any head, for instance `est.PoissonRegressionHead()`."""
+
+    def __init__(
+        self,
+        head: Any,
+        feature_columns: Any,
+        model_dir: Any = None,
+        optimizer: Any = "Ftrl",
+        config: Any = None,
+        sparse_combiner: str = "sum",
+        warm_start_from: Any = None,
+    ) -> None:
+        model_fn = linear_model_fn(head, feature_columns, optimizer, sparse_combiner)
+        super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)

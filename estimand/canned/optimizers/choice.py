@@ -1,0 +1,133 @@
+"""From what a user gives as `optimizer` to an optimizer that makes train ops."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.canned.optimizers.adagrad import Adagrad
+from estimand.canned.optimizers.adam import Adam
+from estimand.canned.optimizers.base import LegacyOptimizer
+from estimand.canned.optimizers.ftrl import Ftrl
+from estimand.canned.optimizers.rmsprop import RMSprop
+from estimand.canned.optimizers.sgd import SGD
+from estimand.canned.optimizers.v1 import V1Naming, V1Optimizer
+from estimand.core import tf_private
+from estimand.core.errors import ConfigError
+from estimand.engine.variables import is_traced, traced_variables
+
+_V1 = tf.compat.v1.train
+
+BY_NAME: dict[str, type[LegacyOptimizer]] = {
+    "Adagrad": Adagrad,
+    "Adam": Adam,
+    "Ftrl": Ftrl,
+    "RMSProp": RMSprop,
+    "SGD": SGD,
+}
+V1_BY_NAME = {
+    "Adagrad": _V1.AdagradOptimizer,
+    "Adam": _V1.AdamOptimizer,
+    "Ftrl": _V1.FtrlOptimizer,
+    "RMSProp": _V1.RMSPropOptimizer,
+    "SGD": _V1.GradientDescentOptimizer,
+}
+# What a Keras optimizer may be told that ours cannot do: with any of these it stays what it is.
+_BEYOND_US = (
+    "weight_decay",
+    "use_ema",
+    "loss_scale_factor",
+    "gradient_accumulation_steps",
+)
+_KINDS = {kind.__name__: kind for kind in BY_NAME.values()}
+_SHARED_ARGUMENTS = ("clipnorm", "clipvalue", "global_clipnorm")
+
+
+def choose_optimizer(
+    given: Any, learning_rate: float | None = None, naming: V1Naming | None = None
+) -> Any:
+    """An optimizer for `estimand.engine.minimize.minimize`.
+
+    `learning_rate` is for optimizers given by name; without it their own default holds. `naming`
+    is how a v1 optimizer names its state in this model's checkpoints.
+
+    >>> choose_optimizer("Ftrl", 0.2)
+    Ftrl(learning_rate=0.2)
+    >>> choose_optimizer("Adagrad")
+    Adagrad(learning_rate=0.001)
+    """
+    if isinstance(given, str):
+        kind = _named(given, BY_NAME)
+        return kind(learning_rate=learning_rate) if learning_rate else kind()
+    return _instance(given, naming)
+
+
+def choose_v1_optimizer(given: Any, learning_rate: float, naming: V1Naming) -> Any:
+    """The same with the optimizers that `tf.compat.v1.estimator` meant by these names."""
+    if isinstance(given, str):
+        given = _named(given, V1_BY_NAME)(learning_rate=learning_rate)
+    return _instance(given, naming)
+
+
+def _named(name: str, known: Mapping[str, Any]) -> Any:
+    if name not in known:
+        raise ConfigError(
+            f"Unsupported optimizer name: {name}. Supported names are: {tuple(sorted(known))}"
+        )
+    return known[name]
+
+
+def _instance(given: Any, naming: V1Naming | None) -> Any:
+    if callable(given) and not _is_optimizer(given):
+        given = given()
+        if isinstance(given, str):
+            return choose_optimizer(given)
+    if isinstance(given, _V1.Optimizer):
+        return V1Optimizer(given, naming or V1Naming())
+    if not _is_optimizer(given) or isinstance(given, type):
+        raise ConfigError(
+            "The given object is not a tf.keras.optimizers.Optimizer instance. "
+            f"Given: {given!r}. Pass a name ({', '.join(BY_NAME)}), an optimizer such as "
+            "keras.optimizers.Adam(1e-3) or tf.compat.v1.train.AdamOptimizer(1e-3), or a "
+            "function without arguments that returns one."
+        )
+    return _ours(given)
+
+
+def _is_optimizer(given: Any) -> bool:
+    if isinstance(given, (_V1.Optimizer, LegacyOptimizer)):
+        return True
+    return not isinstance(given, type) and callable(getattr(given, "apply", None))
+
+
+def _ours(given: Any) -> Any:
+    """Our optimizer for a Keras one of the same kind, so that checkpoints keep their names.
+
+    Others, and those with settings that Keras 2 did not have, are used as they are.
+    """
+    kind = _KINDS.get(type(given).__name__)
+    if kind is None or isinstance(given, LegacyOptimizer):
+        return given
+    if any(getattr(given, setting, None) for setting in _BEYOND_US):
+        return given
+    names = [*inspect.signature(kind).parameters, *_SHARED_ARGUMENTS]
+    settings = {n: getattr(given, n, None) for n in names if n != "learning_rate"}
+    arguments = {n: value for n, value in settings.items() if value is not None}
+    arguments["learning_rate"] = tf_private.keras_learning_rate(given)
+    # Keras 3 calls them adagrad, adagrad_1, rm_sprop, …: that is no choice of the user's.
+    plain = re.sub(r"_\d+$", "", str(arguments.get("name", ""))).replace("_", "")
+    if plain.lower() == kind.__name__.lower():
+        del arguments["name"]
+    _leave_out_of_checkpoints(given)
+    return kind(**arguments)
+
+
+def _leave_out_of_checkpoints(given: Any) -> None:
+    """A Keras optimizer that was made inside the model function has left variables there."""
+    graph = tf.compat.v1.get_default_graph()
+    if is_traced(graph):
+        traced_variables(graph).forget([v.value for v in given.variables])

@@ -1,0 +1,128 @@
+"""How the canned models of `tf.compat.v1.estimator` named their variables in checkpoints.
+
+The weights go by the same names as ever. The state of the optimizers does not: what is now
+`training/Adagrad/dnn/logits/kernel/accumulator` was `dnn/logits/kernel/t_0/Adagrad`, and the
+hyperparameters were in no checkpoint at all. `source_of` finds, for a variable of today, what an
+old checkpoint has in its place.
+
+>>> old = {"dnn/logits/kernel", "dnn/logits/kernel/t_0/Adagrad", "global_step"}
+>>> source_of("training/Adagrad/dnn/logits/kernel/accumulator", old).names
+('dnn/logits/kernel/t_0/Adagrad',)
+>>> source_of("training/Adagrad/learning_rate", old, {"training/Adagrad/learning_rate": 0.05})
+Source(names=(), value=0.05)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimand.engine.substitutes import Source, note_substitutes
+
+# Kind of optimizer -> our slot -> the slot's name in v1.
+SLOTS = {
+    "Adagrad": {"accumulator": "Adagrad"},
+    "Adam": {"m": "Adam", "v": "Adam_1"},
+    "Ftrl": {"accumulator": "Ftrl", "linear": "Ftrl_1"},
+    "RMSprop": {"rms": "RMSProp", "momentum": "RMSProp_1"},
+    "SGD": {"momentum": "Momentum"},
+}
+# What stood between a variable's name and the slot's: deep models, linear ones, the others.
+INFIXES = ("/t_0/", "/part_0/", "/")
+_SMALLEST_TRUSTED_POWER = 1e-30  # nearer to zero, float32 has lost what it was a power of
+
+_TRAINING = re.compile(r"^training/(?P<scope>[^/]+)/(?P<rest>.+)$")
+_SHARED = re.compile(r"^[^/]+_shared_embedding$")
+_V1_INPUT_LAYER = "dnn/input_from_feature_columns/input_layer/"
+
+
+def source_of(
+    name: str,
+    stored: Collection[str],
+    hypers: Mapping[str, Any] | None = None,
+    kinds: Mapping[str, str] | None = None,
+) -> Source | None:
+    """Where a v1 checkpoint with the variables `stored` has the value of the variable `name`.
+
+    `hypers` are today's values of hyperparameters, by variable name: v1 kept none. `kinds` tells
+    what kind of optimizer a scope below `training/` is, where the scope's name does not.
+    """
+    if _SHARED.match(name):
+        old = f"{_V1_INPUT_LAYER}{name}/embedding_weights"
+        return Source((old,)) if old in stored else None
+    found = _TRAINING.match(name)
+    if found is None or any(n.startswith(f"training/{found['scope']}/") for n in stored):
+        return None
+    scope, rest = found["scope"], found["rest"]
+    kind = (kinds or {}).get(scope) or re.sub(r"_\d+$", "", scope)
+    if rest == "iter":
+        return Source(("global_step",)) if "global_step" in stored else None
+    if "/" not in rest:
+        return _hyper_source(name, rest, scope, stored, hypers or {})
+    return _slot_source(rest, kind, scope, stored, hypers or {})
+
+
+def _slot_source(
+    rest: str, kind: str, scope: str, stored: Collection[str], hypers: Mapping[str, Any]
+) -> Source | None:
+    variable, _, slot = rest.rpartition("/")
+    v1_slot = SLOTS.get(kind, {}).get(slot)
+    candidates = [f"{variable}{infix}{v1_slot}" for infix in INFIXES]
+    old = next((n for n in candidates if n in stored), None)
+    if v1_slot is None or old is None:
+        return None
+    if v1_slot != "Momentum":
+        return Source((old,))
+    rate = hypers.get(f"training/{scope}/learning_rate")
+    if not isinstance(rate, (int, float)):
+        return None
+    # v1 summed up gradients and applied the rate to the sum; Keras sums up the steps.
+    return Source((old,), lambda total: -rate * np.asarray(total))
+
+
+def _hyper_source(
+    name: str, hyper: str, scope: str, stored: Collection[str], hypers: Mapping[str, Any]
+) -> Source | None:
+    given = hypers.get(name)
+    if not isinstance(given, (int, float)):
+        return None
+    if hyper in ("beta_1", "beta_2"):
+        suffix = re.search(r"_\d+$", scope)
+        power = hyper.replace("_", "") + "_power" + (suffix[0] if suffix else "")
+        # Made inside the head: dnn/head/beta1_power, or whatever the head was called.
+        old = min((n for n in stored if f"/{n}".endswith(f"/{power}")), key=len, default=None)
+        if old is not None and "global_step" in stored:
+            return Source((old, "global_step"), lambda p, n: _root(p, n, given))
+    return Source((), given)
+
+
+def _root(power: Any, step: Any, given: float) -> float:
+    """The beta of which `power` is the (step + 1)th power."""
+    power, step = float(np.asarray(power)), int(np.asarray(step))
+    if power < _SMALLEST_TRUSTED_POWER:
+        return given
+    return power ** (1.0 / (step + 1))
+
+
+def note_optimizer(kind: str, scope: str, hypers: Mapping[str, Any]) -> None:
+    """Let the model being built take this optimizer's state from v1 checkpoints, too."""
+    values = {scope + name: value for name, value in hypers.items()}
+    kinds = {scope.removeprefix("training/").rstrip("/"): kind}
+
+    def find(name: str, stored: Collection[str]) -> Source | None:
+        return source_of(name, stored, values, kinds) if name.startswith(scope) else None
+
+    note_substitutes(tf.compat.v1.get_default_graph(), find)
+
+
+def note_shared_embeddings() -> None:
+    """Let the model being built take shared embeddings from v1 checkpoints, too."""
+
+    def find(name: str, stored: Collection[str]) -> Source | None:
+        return source_of(name, stored) if _SHARED.match(name) else None
+
+    note_substitutes(tf.compat.v1.get_default_graph(), find)

@@ -1,0 +1,238 @@
+"""`estimand records`: make, look into and check TFRecord files."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from estimand.cli.quiet import quiet_start
+from estimand.core.errors import EstimandError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from estimand.inputs.records import FileReport, Schema
+
+_DAMAGED = 1  # exit code: some file is damaged; click itself uses 2 for wrong usage
+
+
+@click.group()
+def records() -> None:
+    """Make, look into and check TFRecord files."""
+
+
+_compression = click.option(
+    "--compression",
+    type=click.Choice(["none", "GZIP", "ZLIB"], case_sensitive=False),
+    help="How the files are compressed; looked up in each file unless given.",
+)
+_files = click.argument("files", nargs=-1, required=True)
+
+
+@records.command()
+@click.argument("source")
+@click.argument("target")
+@click.option("--shards", default=1, show_default=True, help="How many files to write.")
+@click.option(
+    "--compression",
+    type=click.Choice(["GZIP", "ZLIB"], case_sensitive=False),
+    help="None if left out.",
+)
+@click.option("--delimiter", help="Of a CSV file, if it is not a comma.")
+@click.option("--kind", "kinds", multiple=True, metavar="NAME=KIND", help="bytes, float or int64.")
+@click.pass_context
+def make(
+    context: click.Context,
+    source: str,
+    target: str,
+    shards: int,
+    compression: str | None,
+    delimiter: str | None,
+    kinds: Sequence[str],
+) -> None:
+    """Write the CSV file or folder of image folders SOURCE as the TFRecord file TARGET."""
+    wishes = {}
+    for wish in kinds:
+        name, equals, kind = wish.rpartition("=")
+        if not equals:
+            raise click.BadParameter(f"{wish!r} is not NAME=KIND.", param_hint="--kind")
+        wishes[name] = kind
+    with _one_sentence(context):
+        from estimand.inputs.records import write
+
+        written = write(
+            target,
+            source,
+            shards=shards,
+            compression=compression,
+            delimiter=delimiter,
+            kinds=wishes,
+        )
+    names = written.files[0] if shards == 1 else f"{written.files[0]} to {written.files[-1]}"
+    click.echo(f"{written.records:,} records in {names}")
+
+
+@records.command()
+@_files
+@click.option("--first", default=3, show_default=True, help="How many records to print.")
+@_compression
+@click.pass_context
+def show(context: click.Context, files: Sequence[str], first: int, compression: str | None) -> None:
+    """Print the sizes, features and first records of FILES."""
+    with _one_sentence(context):
+        from estimand.inputs.records import inspect
+
+        with quiet_start(context.obj["verbose"]):
+            seen = inspect(list(files), compression=compression, first=first)
+    table = _table("file", "records", "smallest", "largest", "on disk")
+    for file in seen.files:
+        name = f"{file.path} ({file.compression})" if file.compression else file.path
+        sizes = (_size(file.smallest), _size(file.largest), _size(file.file_bytes))
+        table.add_row(name, f"{file.records:,}", *sizes)
+    _print(table)
+    _print(_schema_table(seen.schema))
+    for number, row in enumerate(seen.first):
+        click.echo(f"record {number}")
+        for name, value in row.items():
+            click.echo(f"  {name}: {_shortened(value)}")
+
+
+@records.command()
+@_files
+@click.option("--quiet", "-q", is_flag=True, help="Print nothing about files that are in order.")
+@_compression
+@click.pass_context
+def verify(
+    context: click.Context, files: Sequence[str], quiet: bool, compression: str | None
+) -> None:
+    """Check the CRC of every record of FILES. Exit code 1 if any file is damaged."""
+    with _one_sentence(context):
+        from estimand.inputs.records import verify as verify_files
+
+        reports = verify_files(list(files), compression=compression)
+    damaged = [report for report in reports if not report.ok]
+    for report in reports:
+        if report.ok and not quiet:
+            size = _size(report.file_bytes)
+            click.echo(f"{report.path}: {report.records:,} records in order ({size})")
+        for line in _problem_lines(report):
+            click.echo(line, err=True)
+    context.exit(_DAMAGED if damaged else 0)
+
+
+def _problem_lines(report: FileReport) -> Iterator[str]:
+    most = 10
+    for problem in report.problems[:most]:
+        yield f"{report.path}: {problem}"
+    if len(report.problems) > most:
+        yield f"{report.path}: and {len(report.problems) - most} more"
+
+
+@records.command()
+@_files
+@click.option("--all", "every", is_flag=True, help="Look at all records, not the first 10,000.")
+@click.option("--python", is_flag=True, help="Print a spec to paste into a program.")
+@_compression
+@click.pass_context
+def schema(
+    context: click.Context,
+    files: Sequence[str],
+    every: bool,
+    python: bool,
+    compression: str | None,
+) -> None:
+    """Print the features of FILES and how to parse them."""
+    with _one_sentence(context):
+        from estimand.inputs.records import schema as look
+
+        with quiet_start(context.obj["verbose"]):
+            found = look(list(files), compression=compression, limit=None if every else 10_000)
+            lines = list(_spec_lines(found)) if python else []
+    if python:
+        click.echo("\n".join(lines))
+        return
+    _print(_schema_table(found))
+    if not found.complete:
+        click.echo(f"from the first {found.records:,} records; --all looks at every one")
+
+
+def _spec_lines(found: Schema) -> Iterator[str]:
+    yield from _spec("features", found.parse_spec())
+    if found.sequences:
+        yield from _spec("sequence_features", found.sequence_spec())
+
+
+def _spec(name: str, spec: dict[str, Any]) -> Iterator[str]:
+    yield f"{name} = {{"
+    for key, feature in spec.items():
+        shape = f"{feature.shape}, " if hasattr(feature, "shape") else ""
+        missing = ", allow_missing=True" if getattr(feature, "allow_missing", False) else ""
+        kind = type(feature).__name__
+        yield f"    {key!r}: tf.io.{kind}({shape}tf.{feature.dtype.name}{missing}),"
+    yield "}"
+
+
+def _schema_table(found: Schema) -> Table:
+    table = _table("feature", "kind", "values", "in records", "longest")
+    for names, what in ((found.features, ""), (found.sequences, " per step")):
+        for name, feature in names.items():
+            counts = {feature.fewest or 0, feature.most}
+            values = " to ".join(map(str, sorted(counts))) + what
+            share = "all" if feature.records == found.records else f"{feature.records:,}"
+            kind = " or ".join(sorted(feature.kinds)) or "unknown"
+            table.add_row(
+                name, kind, values, share, _size(feature.longest) if feature.longest else ""
+            )
+    return table
+
+
+def _table(first: str, *others: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    table.add_column(first, overflow="fold")
+    for name in others:
+        table.add_column(name, justify="right")
+    return table
+
+
+def _print(table: Table) -> None:
+    from rich.console import Console
+
+    # Into a file or a pipe, lines are as long as they need to be.
+    width = None if sys.stdout.isatty() else 200
+    Console(width=width, highlight=False).print(table)
+
+
+def _size(count: int) -> str:
+    """
+    >>> _size(1_500_000)
+    '1.5 MB'
+    """
+    size, units = float(count), ["B", "kB", "MB", "GB", "TB"]
+    while size >= 1000 and len(units) > 1:
+        size /= 1000
+        units.pop(0)
+    return f"{size:.0f} {units[0]}" if units[0] == "B" else f"{size:.1f} {units[0]}"
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:90]}... ({len(text):,} characters)"
+
+
+@contextlib.contextmanager
+def _one_sentence(context: click.Context) -> Iterator[None]:
+    """What is wrong with files is told in a sentence, not with a traceback."""
+    try:
+        yield
+    except (EstimandError, OSError) as error:
+        if context.obj["verbose"]:
+            raise
+        click.echo(f"Error: {error}", err=True)
+        context.exit(_DAMAGED)

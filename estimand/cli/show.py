@@ -1,0 +1,108 @@
+"""`estimand show`: what an exported model takes, what it answers, and where it comes from."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from estimand.cli.quiet import quiet_start
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@click.command()
+@click.argument("directory", type=click.Path())
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")
+@click.pass_context
+def show(context: click.Context, directory: str, as_json: bool) -> None:
+    """Describe an exported model, or the newest version below DIRECTORY."""
+    with quiet_start(context.obj["verbose"]):
+        from estimand.core.errors import EstimandError
+        from estimand.export import reading
+    try:
+        export = reading.find_version(directory)
+        graphs = reading.read_meta_graphs(export)
+    except EstimandError as error:
+        raise click.ClickException(str(error)) from error
+    facts = describe(export, graphs, reading.read_card(export))
+    if as_json:
+        click.echo(json.dumps(facts, indent=1))
+        return
+    from rich.console import Console
+
+    print_facts(Console(), facts)
+
+
+def describe(export: str, graphs: list[Any], card: dict[str, Any]) -> dict[str, Any]:
+    """All that there is to show, as plain values."""
+    told = ("created", "model_fn", "checkpoint", "global_step", "exporter")
+    assets = os.path.join(export, "assets")
+    return {
+        "directory": export,
+        "bytes": sum(
+            os.path.getsize(os.path.join(folder, name))
+            for folder, _, names in os.walk(export)
+            for name in names
+        ),
+        "assets": sorted(os.listdir(assets)) if os.path.isdir(assets) else [],
+        **{name: card[name] for name in told if card.get(name) is not None},
+        "trainable_parameters": card.get("trainable_parameters"),
+        "metrics": card.get("metrics", {}),
+        "graphs": [{"tags": list(g.tags), "signatures": g.signatures} for g in graphs],
+    }
+
+
+def print_facts(console: Console, facts: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    from estimand.export.arrays import shape_text
+
+    summary = Table.grid(padding=(0, 2))
+    for name, value in _summary(facts):
+        summary.add_row(f"[bold]{name}[/bold]", value)
+    console.print(summary)
+    for graph in facts["graphs"]:
+        table = Table(title=f"Signatures ({', '.join(graph['tags'])})", title_justify="left")
+        for column in ("signature", "method", "", "name", "type", "shape", "tensor"):
+            table.add_column(column, overflow="fold")
+        for name, signature in graph["signatures"].items():
+            method = signature["method"].rpartition("/")[2]
+            head = (name, method)
+            for part in ("inputs", "outputs"):
+                for key, info in signature[part].items():
+                    shape = shape_text(info["shape"]).replace("[", r"\[")
+                    table.add_row(*head, part[:-1], key, info["dtype"], shape, info["tensor"])
+                    head = ("", "")
+            table.add_section()
+        console.print(table)
+
+
+def _summary(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = [("directory", facts["directory"]), ("size", _size(facts["bytes"]))]
+    for name in ("created", "model_fn", "checkpoint", "exporter"):
+        if name in facts:
+            rows.append((name, str(facts[name])))
+    for name in ("global_step", "trainable_parameters"):
+        if facts.get(name) is not None:
+            rows.append((name.replace("_", " "), f"{facts[name]:,}"))
+    if facts["metrics"]:
+        metrics = (f"{key} = {_number(value)}" for key, value in facts["metrics"].items())
+        rows.append(("metrics", ", ".join(metrics)))
+    rows.append(("assets", ", ".join(facts["assets"]) or "none"))
+    return rows
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"

@@ -1,0 +1,171 @@
+"""One call of `Estimator.export_saved_model`."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from estimand.core.errors import ConfigError, NoCheckpointError, SpecError
+from estimand.core.modes import ModeKeys
+from estimand.core.spec import EstimatorSpec
+from estimand.engine import checkpoints
+from estimand.engine.model_dir import RunRecord
+from estimand.engine.substitutes import substitutes
+from estimand.engine.tracing import Trace, trace_model
+from estimand.estimator.training import engine_scope, model_seed
+from estimand.export import card, flat_graph, saved_model, signatures, versions
+from estimand.export.saved_model import ModeGraph
+
+if TYPE_CHECKING:
+    from estimand.estimator.estimator import Estimator
+
+_log = logging.getLogger("tensorflow")
+
+# Variables are written once, from the mode that has the most of them.
+_ORDER = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
+
+
+def export(
+    estimator: Estimator,
+    export_dir_base: str | os.PathLike[str],
+    receiver_fns: Mapping[str, Callable[[], Any]],
+    *,
+    assets_extra: Mapping[str, str] | None,
+    as_text: bool,
+    checkpoint_path: str | os.PathLike[str] | None,
+    strip_default_attrs: bool,
+) -> bytes:
+    """Write the model of a checkpoint as a new version below `export_dir_base`."""
+    _check(export_dir_base, receiver_fns)
+    saved_model.check_assets_extra(assets_extra)
+    path = _checkpoint(estimator, checkpoint_path)
+    with engine_scope(estimator):
+        graphs = []
+        notes = card.Notes.of(estimator, path)
+        for mode in (m for m in _ORDER if m in receiver_fns):
+            trace, by_name = _trace(estimator, mode, receiver_fns[mode], notes)
+            one = ModeGraph(mode, flat_graph.flatten(trace), by_name, ())
+            one.values, path = _values(estimator, trace, one, path, not checkpoint_path)
+            notes.checkpoint = path
+            graphs.append(one)
+        notes.note_values(graphs)
+
+        def write(directory: str) -> None:
+            saved_model.write(
+                directory,
+                graphs,
+                assets_extra=assets_extra,
+                as_text=as_text,
+                strip_default_attrs=strip_default_attrs,
+                session_config=estimator._session_config,
+            )
+            card.write(directory, notes)
+
+        written = versions.write_version(export_dir_base, write)
+    _log.info("SavedModel written to: %s", written)
+    return os.fsencode(written)
+
+
+def _check(base: Any, receiver_fns: Mapping[str, Any]) -> None:
+    if not base:
+        raise ConfigError(f"export_dir_base must be the path of a directory, given: {base!r}.")
+    if not any(mode in receiver_fns for mode in _ORDER):
+        raise ConfigError(
+            f"No valid modes for exporting found. Got {receiver_fns.keys()}. Give functions for "
+            "any of est.ModeKeys.TRAIN, EVAL, PREDICT."
+        )
+    for mode, function in receiver_fns.items():
+        if function is None:
+            raise ConfigError(
+                "An input_receiver_fn must be defined. Make one with est.export."
+                "build_parsing_serving_input_receiver_fn(feature_spec) or "
+                "build_raw_serving_input_receiver_fn(features)."
+            )
+        if not callable(function):
+            raise ConfigError(
+                f"The input_receiver_fn of mode {mode!r} must be a function without arguments, "
+                f"given: {function!r}. Pass the function itself, not what it returns."
+            )
+
+
+def _checkpoint(estimator: Estimator, given: Any) -> str:
+    saver = estimator._live_model.saver
+    if saver is not None:  # in the middle of training: its last checkpoint may be being written
+        saver.wait()
+    if given:
+        return os.fsdecode(given)
+    found = estimator.latest_checkpoint()
+    if found is None and estimator._warm_start_settings is not None:
+        found = estimator._warm_start_settings.ckpt_to_initialize_from
+        if os.path.isdir(found):
+            found = checkpoints.latest_checkpoint(found)
+    if found is None:
+        raise NoCheckpointError(
+            f"Couldn't find trained model at {estimator.model_dir}. Call train first, or give "
+            "checkpoint_path."
+        )
+    return found
+
+
+def _trace(
+    estimator: Estimator, mode: str, receiver_fn: Callable[[], Any], notes: card.Notes
+) -> tuple[Trace, dict[str, Any]]:
+    """Receiver and model function traced together on the live variables; the signatures."""
+    made: dict[str, Any] = {}
+
+    def build(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        del features, labels  # there is no input_fn: they come from the receiver
+        receiver = _checked_receiver(receiver_fn(), mode)
+        labels = getattr(receiver, "labels", None)
+        spec = estimator._build(receiver.features, labels, mode)
+        if hasattr(spec, "as_estimator_spec"):
+            spec = spec.as_estimator_spec()
+        if isinstance(spec, EstimatorSpec):  # else whoever traces us complains
+            made.update(signatures=signatures.signatures_for(spec, receiver))
+            notes.note_features(mode, receiver)
+        return spec
+
+    trace = trace_model(
+        build,
+        mode,
+        ({}, None),
+        estimator._live_model.store,
+        seed=model_seed(estimator, RunRecord.load(estimator.model_dir)),
+        create_global_step=estimator._create_and_assert_global_step,
+    )
+    return trace, made["signatures"]
+
+
+def _checked_receiver(receiver: Any, mode: str) -> Any:
+    if not (hasattr(receiver, "features") and hasattr(receiver, "receiver_tensors")):
+        kind = "ServingInputReceiver" if mode == ModeKeys.PREDICT else "SupervisedInputReceiver"
+        raise SpecError(
+            f"The input_receiver_fn of mode {mode!r} must return an est.export.{kind}, but "
+            f"returned {type(receiver).__name__}: {receiver!r}."
+        )
+    return receiver
+
+
+def _values(
+    estimator: Estimator, trace: Trace, one: ModeGraph, path: str, fall_back: bool
+) -> tuple[list[tf.Tensor], str]:
+    """What the checkpoint holds of the variables; read anew, the live ones stay as they are."""
+    wanted = [saved.wanted() for saved, _ in one.flat.saved.values()]
+    find = substitutes(trace.collection)
+    try:
+        return checkpoints.read_tensors(path, wanted, find), path
+    except checkpoints.CheckpointDamaged:
+        if not fall_back:
+            raise
+        used, values = checkpoints.restore_newest_intact(estimator.model_dir, wanted, find)
+        return values, used
+    except checkpoints.CheckpointMismatch as error:
+        raise checkpoints.CheckpointMismatch(
+            "Could not load all requested variables from checkpoint. Please make sure your "
+            "model_fn does not expect variables that were not saved in the checkpoint.\n"
+            f"In mode {one.mode!r}: {error}"
+        ) from error

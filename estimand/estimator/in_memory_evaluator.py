@@ -1,0 +1,93 @@
+"""Evaluation during training, of the variables as they are, with no checkpoint involved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from estimand.core import tf_private
+from estimand.core.errors import ConfigError
+from estimand.engine.cadence import Cadence
+from estimand.estimator import checks, evaluating
+from estimand.estimator.training import engine_scope
+from estimand.hooks.base import LoopHook
+
+
+class InMemoryEvaluatorHook(LoopHook):
+    """Evaluates before the first step, every so many steps, and at the end of training.
+
+    Results go where those of `evaluate` go.
+
+    Args:
+      estimator: the estimator that is trained with this hook.
+      input_fn: the evaluation input.
+      steps: how many batches; None for all.
+      hooks: hooks for the evaluation.
+      name: results go to `model_dir/eval_<name>`.
+      every_n_iter: how many training steps lie between two evaluations.
+
+    >>> import estimand as est
+    >>> estimator = est.Estimator(lambda features, labels, mode: None, model_dir="unused")
+    >>> hook = est.experimental.InMemoryEvaluatorHook(estimator, lambda: None, every_n_iter=500)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        input_fn: Callable[..., Any],
+        steps: int | None = None,
+        hooks: Sequence[Any] | None = None,
+        name: str | None = None,
+        every_n_iter: int | None = 100,
+    ) -> None:
+        if every_n_iter is None or every_n_iter <= 0:
+            raise ConfigError(f"invalid every_n_iter={every_n_iter}. Pass a number of steps.")
+        config = estimator.config
+        if config.num_ps_replicas > 0 or config.num_worker_replicas > 1:
+            raise ConfigError(
+                "InMemoryEvaluator supports only single machine (aka Local) setting. TF_CONFIG "
+                f"has {config.num_worker_replicas} workers and {config.num_ps_replicas} parameter "
+                "servers; use est.train_and_evaluate with an evaluator."
+            )
+        checks.positive("steps", steps)
+        checks.hooks(hooks)
+        self._estimator = estimator
+        self._input_fn = input_fn
+        self._steps = steps
+        self._hooks = list(hooks or ())
+        self._name = name
+        self._evaluated_step: int | None = None
+        self.cadence = Cadence(every_n_iter, at_start=False)
+        self._every_n_iter = every_n_iter
+
+    def begin(self) -> None:
+        super().begin()
+        self._evaluated_step = None
+        self._find_global_step()
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self._evaluate(self._step_now(session))
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        step = self._step_now(run_context.session)
+        last = self._evaluated_step
+        if last is None or step - last >= self._every_n_iter:
+            self._evaluate(step)
+
+    def end(self, session: Any) -> None:
+        step = self._step_now(session)
+        if step != self._evaluated_step:
+            self._evaluate(step)
+
+    def _evaluate(self, step: int) -> None:
+        self._evaluated_step = step
+        with tf_private.eager_mode(), engine_scope(self._estimator):
+            evaluating.evaluate(
+                self._estimator,
+                self._input_fn,
+                self._steps,
+                self._hooks,
+                None,
+                self._name,
+                as_they_are=True,
+            )

@@ -1,0 +1,1 @@
+"""The whole life of a model in one call: train, checkpoint, evaluate, export, resume."""

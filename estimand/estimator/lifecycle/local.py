@@ -1,0 +1,259 @@
+"""Training and evaluation in one process.
+
+    train() ── steps ── checkpoint ──► which EvalSpecs are due?
+                 ▲                        evaluate, on the variables as they are
+                 │                        early stopping looks at the results
+                 │                        exporters
+                 └────────────────────────┘
+    then, unless its step was evaluated already, the last checkpoint
+
+It is one call of `train`: its input goes on undisturbed, nothing is built twice, and a checkpoint
+is evaluated while its files are still being written.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core.spec import EvalSpec, TrainSpec
+from estimand.engine import checkpoints
+from estimand.engine.cadence import Cadence
+from estimand.estimator.evaluating import newest_checkpoint
+from estimand.estimator.lifecycle.evaluator import SpecEvaluator, evaluators_of, step_of
+from estimand.estimator.lifecycle.schedule import EvaluationSchedule
+from estimand.estimator.lifecycle.table import ResultsTable
+from estimand.hooks import CheckpointSaverHook, LoopHook, stop_record
+from estimand.hooks.early_stopping import EarlyStoppingHook
+
+_log = logging.getLogger("tensorflow")
+
+
+def run_local(
+    estimator: Any,
+    train_spec: TrainSpec,
+    eval_spec: EvalSpec | Sequence[EvalSpec],
+    *,
+    min_steps_between: int = 0,
+) -> tuple[Any, Any]:
+    """Train to the end, evaluating on the way; the last metrics and what exporters returned."""
+    evaluation = LocalEvaluation(estimator, train_spec, eval_spec, min_steps_between)
+    if not evaluation.was_stopped_for_good():
+        _log.info(
+            "Start train and evaluate loop. The evaluate will happen after every checkpoint. "
+            "Checkpoint frequency is determined based on RunConfig arguments: "
+            "save_checkpoints_steps %s or save_checkpoints_secs %s.",
+            estimator.config.save_checkpoints_steps,
+            estimator.config.save_checkpoints_secs,
+        )
+        estimator.train(
+            input_fn=train_spec.input_fn,
+            max_steps=train_spec.max_steps,
+            hooks=[*train_spec.hooks, *evaluation.hooks()],
+            saving_listeners=[*train_spec.saving_listeners, EvaluationListener(evaluation)],
+        )
+    evaluation.finish()
+    return evaluation.results()
+
+
+class LocalEvaluation:
+    """The evaluations of one run of `train_and_evaluate`."""
+
+    def __init__(
+        self,
+        estimator: Any,
+        train_spec: TrainSpec,
+        eval_spec: EvalSpec | Sequence[EvalSpec],
+        min_steps_between: int = 0,
+    ) -> None:
+        self._estimator = estimator
+        self._max_steps = train_spec.max_steps
+        self._early = [h for h in train_spec.hooks if isinstance(h, EarlyStoppingHook)]
+        self._several = not isinstance(eval_spec, EvalSpec)
+        self._evaluators = evaluators_of(estimator, eval_spec)
+        self._table = ResultsTable(estimator.config.progress, self._several)
+        self._stopped_early = False
+        self._started = False
+        self._start_path = checkpoints.latest_checkpoint(estimator.model_dir)
+        start_step = 0 if self._start_path is None else step_of(self._start_path)
+        self._schedules = [
+            EvaluationSchedule(one.spec, start_step, min_steps_between=min_steps_between)
+            for one in self._evaluators
+        ]
+
+    # Before
+
+    def was_stopped_for_good(self) -> bool:
+        """Whether early stopping has ended this training before, and would do so again."""
+        record = stop_record.read(self._estimator.model_dir)
+        if record is None:
+            return False
+        at_its_step = self._start_path is not None and step_of(self._start_path) == record.step
+        if at_its_step and any(hook.wants_to_stop() for hook in self._early):
+            _log.info(
+                "Skipping training, which was stopped early at step %d: %s To go on, change the "
+                "hook, or remove %s.",
+                record.step,
+                record.reason,
+                os.path.join(self._estimator.model_dir, stop_record.STOP_FILE),
+            )
+            self._stopped_early = True
+            return True
+        stop_record.remove(self._estimator.model_dir)
+        return False
+
+    def hooks(self) -> list[Any]:
+        """Hooks that see to it that there is a checkpoint when an evaluation is due."""
+        return [
+            SaveForEvaluationHook(one.spec.every_n_steps, one.spec.every_n_secs)
+            for one in self._evaluators
+            if one.spec.every_n_steps is not None or one.spec.every_n_secs is not None
+        ]
+
+    # During
+
+    def checkpoint_saved(self, step: int) -> bool:
+        """Evaluate the checkpoint just taken, where that is due; True if training should stop."""
+        first, self._started = not self._started, True
+        if _was_interrupted(self._estimator):
+            _log.info("Skip the current checkpoint eval: the program was told to end.")
+            return False
+        due = self._left_over(step) if first else self._due(step)
+        if not due:
+            return False
+        return self._evaluate(due, newest_checkpoint(self._estimator), step)
+
+    def _due(self, step: int) -> list[SpecEvaluator]:
+        due = []
+        for one, schedule in zip(self._evaluators, self._schedules, strict=True):
+            why_not = schedule.why_not(step)
+            if why_not is None:
+                due.append(one)
+                schedule.began(step)
+            else:
+                _log.info("%s%s", why_not, f" ({one.spec.name})" if self._several else "")
+        return due
+
+    def _left_over(self, step: int) -> list[SpecEvaluator]:
+        """At the start: what was due when an earlier run was interrupted, and was not done.
+
+        Otherwise the checkpoint of the start is none of ours to evaluate.
+        """
+        path = self._start_path
+        meta = (checkpoints.read_meta(path) if path else None) or {}
+        begun_anew = (meta.get("input") or {}).get("kind") == "start"
+        if path is None or step_of(path) != step or meta.get("complete", True) or begun_anew:
+            return []
+        saved_at = os.path.getmtime(f"{path}.index")
+        result = []
+        for one in self._evaluators:
+            earlier = one.earlier_evaluations(step)
+            schedule = EvaluationSchedule(one.spec)
+            if earlier:
+                schedule.began(earlier[-1].step, earlier[-1].time)
+            if any(e.step == step for e in earlier) or schedule.why_not(step, saved_at):
+                continue
+            if step > 0:
+                _log.info("Evaluating step %d, which an interruption had kept from it.", step)
+                result.append(one)
+        return result
+
+    def _evaluate(self, due: Sequence[SpecEvaluator], path: str | None, step: int) -> bool:
+        for one in due:
+            one.evaluate(path)
+            self._table.add(one.spec.name, one.metrics or {})
+        # All of them, even if the first says stop: each may have something to log.
+        wishes = [hook.evaluated(step) for hook in self._early]
+        self._stopped_early |= any(wishes)
+        for one in due:
+            if one.spec.exporters:
+                _wait_for_files(self._estimator)
+            one.export(final=self._is_final(one.step))
+        return any(wishes)
+
+    def _is_final(self, step: int | None) -> bool:
+        reached = self._max_steps is not None and step is not None and step >= self._max_steps
+        return reached or self._stopped_early
+
+    # After
+
+    def finish(self) -> None:
+        """Evaluate the last checkpoint, unless that has been done; tell exporters it is final."""
+        self._stopped_early |= any(hook.reason is not None for hook in self._early)
+        path = newest_checkpoint(self._estimator)
+        if path is None:
+            _log.warning(
+                "There was no new checkpoint after the training, so nothing was evaluated. Is "
+                "there any data? %s has no checkpoint.",
+                self._estimator.model_dir,
+            )
+            return
+        trained = self._started
+        for one in self._evaluators:
+            if one.path != path:
+                was_done = not trained and any(
+                    e.checkpoint == os.path.basename(path) for e in one.earlier_evaluations(2**62)
+                )
+                one.evaluate(path)
+                self._table.add(one.spec.name, one.metrics or {})
+                if was_done and one.spec.exporters and one.has_exported():
+                    _log.info("%s was exported before; not exporting it again.", path)
+                    continue
+                one.export(final=self._is_final(one.step))
+            elif self._is_final(one.step):
+                one.export(final=True)
+
+    def results(self) -> tuple[Any, Any]:
+        """(metrics, exports) of a single `EvalSpec`; dicts of these by name for a list."""
+        if not self._several:
+            [one] = self._evaluators
+            return one.metrics, one.exports if one.metrics is not None else None
+        names = [one.spec.name or "eval" for one in self._evaluators]
+        metrics = [one.metrics for one in self._evaluators]
+        exports = [one.exports for one in self._evaluators]
+        return dict(zip(names, metrics, strict=True)), dict(zip(names, exports, strict=True))
+
+
+class EvaluationListener(tf.compat.v1.train.CheckpointSaverListener):
+    """Tells the evaluation of each checkpoint."""
+
+    reads_files = False  # it evaluates the variables, which are what is being saved
+
+    def __init__(self, evaluation: LocalEvaluation) -> None:
+        self._evaluation = evaluation
+
+    def after_save(self, session: Any, global_step_value: int) -> bool:
+        return self._evaluation.checkpoint_saved(int(global_step_value))
+
+
+class SaveForEvaluationHook(LoopHook):
+    """Has a checkpoint taken when an evaluation is due: it tells the listeners."""
+
+    def __init__(self, every_n_steps: int | None, every_n_secs: float | None) -> None:
+        # Should both be given, steps are looked at here; seconds are minded at each checkpoint.
+        steps = every_n_steps
+        secs = every_n_secs if every_n_steps is None else None
+        self.cadence = Cadence(steps, secs, at_start=False, aligned=steps is not None)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        hooks = [] if self._loop is None else self._loop.hooks
+        saver = next((h for h in hooks if isinstance(h, CheckpointSaverHook)), None)
+        if saver is not None and saver.save_now(run_context.session):
+            run_context.request_stop()
+
+
+def _was_interrupted(estimator: Any) -> bool:
+    live = getattr(estimator, "_live", None)
+    interrupts = None if live is None else live.interrupts
+    return interrupts is not None and interrupts.received is not None
+
+
+def _wait_for_files(estimator: Any) -> None:
+    """Exporters read the checkpoint from the disk."""
+    live = getattr(estimator, "_live", None)
+    if live is not None and live.saver is not None:
+        live.saver.wait()

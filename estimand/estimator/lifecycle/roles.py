@@ -1,0 +1,115 @@
+"""What a process does in a cluster: one function for each role."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from estimand.core.config import RunConfig
+from estimand.core.errors import ConfigError, EstimandError
+from estimand.core.spec import TrainSpec
+from estimand.engine import checkpoints
+from estimand.estimator.lifecycle.continuous import evaluate_continuously
+from estimand.estimator.lifecycle.evaluator import evaluators_of
+from estimand.estimator.lifecycle.local import run_local
+from estimand.hooks import stop_record
+from estimand.hooks.early_stopping import EarlyStoppingHook
+
+CHIEF, MASTER, WORKER, PS, EVALUATOR = "chief", "master", "worker", "ps", "evaluator"
+
+_log = logging.getLogger("tensorflow")
+
+Role = Callable[[Any, TrainSpec, Any], Any]
+
+
+class ClusterError(EstimandError, NotImplementedError):
+    """This role cannot be played yet."""
+
+
+def role(config: RunConfig) -> Role:
+    """What to call for the task of this process."""
+    if config.task_type == EVALUATOR and config.task_id > 0:
+        raise ConfigError(
+            "For distributed training, there can only be one `evaluator` task (with task id 0). "
+            f"Given task id {config.task_id}"
+        )
+    found = _ROLES.get(config.task_type)
+    if found is None:
+        raise ConfigError(
+            f"Task type {config.task_type} is not supported. Supported task types are "
+            f"{sorted(_ROLES)}. It comes from TF_CONFIG."
+        )
+    return found
+
+
+def run_chief(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> None:
+    """Train and save; evaluating is the evaluator's part."""
+    del eval_spec
+    _alone(estimator.config)
+    stop_record.remove(estimator.model_dir)
+    estimator.train(
+        input_fn=train_spec.input_fn,
+        max_steps=train_spec.max_steps,
+        hooks=list(train_spec.hooks),
+        saving_listeners=list(train_spec.saving_listeners),
+    )
+    _tell_that_training_ended(estimator, train_spec)
+
+
+def run_master(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> Any:
+    """The chief of old clusters, which evaluates as well."""
+    _alone(estimator.config)
+    return run_local(estimator, train_spec, eval_spec)
+
+
+def run_worker(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> None:
+    """Help the chief to train."""
+    del train_spec, eval_spec
+    raise _not_yet(estimator.config)
+
+
+def run_ps(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> None:
+    """Hold variables for chief and workers."""
+    del train_spec, eval_spec
+    raise _not_yet(estimator.config)
+
+
+def run_evaluator(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> None:
+    """Evaluate new checkpoints, and export, until training has ended."""
+    evaluate_continuously(
+        estimator, evaluators_of(estimator, eval_spec), max_steps=train_spec.max_steps
+    )
+
+
+_ROLES: dict[str, Role] = {
+    CHIEF: run_chief,
+    MASTER: run_master,
+    WORKER: run_worker,
+    PS: run_ps,
+    EVALUATOR: run_evaluator,
+}
+
+
+def _tell_that_training_ended(estimator: Any, train_spec: TrainSpec) -> None:
+    """So that the evaluator ends, also where there is no `max_steps` to end at."""
+    if any(isinstance(h, EarlyStoppingHook) and h.reason for h in train_spec.hooks):
+        return  # it has said so itself
+    newest = estimator.latest_checkpoint()
+    if newest is not None:
+        step = checkpoints.checkpoint_step(newest)
+        stop_record.write(estimator.model_dir, step=step, reason="training ended")
+
+
+def _alone(config: RunConfig) -> None:
+    if config.num_worker_replicas > 1 or config.num_ps_replicas > 0:
+        raise _not_yet(config)
+
+
+def _not_yet(config: RunConfig) -> ClusterError:
+    return ClusterError(
+        f"TF_CONFIG makes this process {config.task_type} {config.task_id} of a cluster with "
+        f"{config.num_worker_replicas} workers (the chief counts) and {config.num_ps_replicas} "
+        "parameter servers. Training in several processes is not there yet: a chief alone, or a "
+        "chief and an evaluator, can be run; or unset TF_CONFIG to train in this process."
+    )

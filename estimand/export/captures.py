@@ -1,0 +1,135 @@
+"""What a traced model took from outside, as something that a graph can hold."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core import tf_private
+from estimand.core.errors import ModelFnError
+from estimand.engine.tracing import Trace
+
+# Types of keys and values that a lookup table may have.
+_TABLE_TYPES = (tf.string, tf.int64, tf.int32, tf.float32, tf.float64, tf.bool)
+
+
+def fresh_resource_name() -> str:
+    """A name that no table of another export has: tables are shared by name in a process."""
+    return f"estimand_{uuid.uuid4().hex}"
+
+
+class Tables:
+    """Lookup tables of a trace, made again in the graph that is being built."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.initializers: list[tf.Operation] = []
+        self._prefix = fresh_resource_name()
+        self._numbers = itertools.count()
+        self._objects = {
+            id(handle): table
+            for table in trace.kept
+            if (handle := getattr(table, "resource_handle", None)) is not None
+        }
+        self._filled_by_graph = {
+            op.inputs[0].name
+            for op in trace.collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS)
+            if op is not None and len(op.inputs) > 0
+        }
+
+    def make(self, outer: tf.Tensor, inner: tf.Tensor) -> tf.Tensor:
+        """The handle of a table with the same contents, filled when the model is loaded."""
+        name = f"{self._prefix}/{next(self._numbers)}"
+        table = self._objects.get(id(outer))
+        if inner.name in self._filled_by_graph:
+            return _new_table(table.key_dtype, table.value_dtype, name)
+        exported = _contents(outer)
+        if exported is None:
+            raise ModelFnError(
+                f"The model uses {inner.op.name!r}, a resource made outside of the exported graph "
+                "that is neither a variable nor a lookup table; it cannot travel in a SavedModel. "
+                "Make it inside model_fn, or do without it in mode PREDICT."
+            )
+        keys, values = exported
+        if len(values.shape) > 1:
+            return self._table_of_rows(keys, values, name)
+        handle = _new_table(keys.dtype, values.dtype, name)
+        self.initializers.append(self._fill(table, handle, keys, values))
+        return handle
+
+    def _fill(
+        self, table: Any, handle: tf.Tensor, keys: tf.Tensor, values: tf.Tensor
+    ) -> tf.Operation:
+        from_file = tf_private.text_file_of_table(table)
+        if from_file is not None:
+            path, how = from_file
+            filename = tf.constant(path, name="asset_filepath")
+            return tf.raw_ops.InitializeTableFromTextFileV2(
+                table_handle=handle, filename=filename, **how
+            )
+        return tf.raw_ops.InitializeTableV2(
+            table_handle=handle, keys=tf.constant(keys.numpy()), values=tf.constant(values.numpy())
+        )
+
+    def _table_of_rows(self, keys: tf.Tensor, values: tf.Tensor, name: str) -> tf.Tensor:
+        handle = tf.raw_ops.MutableHashTableOfTensorsV2(
+            key_dtype=keys.dtype,
+            value_dtype=values.dtype,
+            value_shape=values.shape[1:],
+            shared_name=name,
+            name="hash_table",
+        )
+        self.initializers.append(
+            tf.raw_ops.LookupTableImportV2(
+                table_handle=handle,
+                keys=tf.constant(keys.numpy()),
+                values=tf.constant(values.numpy()),
+            )
+        )
+        return handle
+
+
+def _new_table(key_type: tf.DType, value_type: tf.DType, name: str) -> tf.Tensor:
+    return tf.raw_ops.HashTableV2(
+        key_dtype=key_type, value_dtype=value_type, shared_name=name, name="hash_table"
+    )
+
+
+def replacement(outer: tf.Tensor, inner: tf.Tensor, tables: Tables) -> tf.Tensor:
+    """What stands for a captured tensor in the graph that is being built."""
+    if outer.dtype == tf.resource:
+        return tables.make(outer, inner)
+    if outer.dtype == tf.variant or not hasattr(outer, "numpy"):
+        raise ModelFnError(
+            f"The model uses {inner.op.name!r} ({outer.dtype.name}), which was made outside of "
+            "the exported graph and is no plain value; make it inside model_fn."
+        )
+    return tf.constant(outer.numpy(), outer.dtype, name=f"{inner.op.name}/value")
+
+
+def _contents(handle: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor] | None:
+    """Keys and values of a table; None of anything else, and of tables with keys of many parts."""
+    with tf_private.eager_mode():
+        types = next((t for t in itertools.product(_TABLE_TYPES, repeat=2) if _fits(handle, *t)), None)
+        if types is None:
+            return None
+        # With wrong types this op does not fail, it ends the process: hence the trial before.
+        keys, values = tf.raw_ops.LookupTableExportV2(
+            table_handle=handle, Tkeys=types[0], Tvalues=types[1]
+        )
+    return (keys, values) if len(keys.shape) == 1 else None
+
+
+def _fits(handle: tf.Tensor, key_type: tf.DType, value_type: tf.DType) -> bool:
+    """Whether this is the handle of a table of these types; only its kernel knows."""
+    try:
+        tf.raw_ops.LookupTableFindV2(
+            table_handle=handle, keys=tf.zeros([0], key_type), default_value=tf.zeros([], value_type)
+        )
+    except tf.errors.InvalidArgumentError as error:
+        return "for default value" in str(error)  # the types fit: values are whole rows
+    except tf.errors.NotFoundError:
+        return False
+    return True

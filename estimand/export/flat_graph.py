@@ -1,0 +1,221 @@
+"""From a traced model to a flat graph of its own, as v1 SavedModels hold it.
+
+A trace reads live variables and tables through captures. Here every capture is replaced by
+something the graph itself holds: a variable, a table with its contents, a constant. All ops keep
+the names that the model function and the receiver gave them (`input_image:0`), and whatever can
+predict can be exported, Keras objects made outside of the model function included.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core import tf_private
+from estimand.core.modes import ModeKeys
+from estimand.engine import saving
+from estimand.engine.saving import SavedVariable
+from estimand.engine.tracing import Trace
+from estimand.export import captures
+from estimand.export.captures import Tables
+
+_Keys = tf.compat.v1.GraphKeys
+# What making a variable adds to a graph under its name.
+_VARIABLE_PARTS = ("", "/Assign", "/Initializer", "/IsInitialized", "/Read")
+# Filled here, or ours alone.
+_OWN_COLLECTIONS = {
+    _Keys.GLOBAL_VARIABLES,
+    _Keys.LOCAL_VARIABLES,
+    _Keys.TRAINABLE_VARIABLES,
+    _Keys.METRIC_VARIABLES,
+    _Keys.GLOBAL_STEP,
+    _Keys.TABLE_INITIALIZERS,
+    _Keys.ASSET_FILEPATHS,
+    _Keys.SAVERS,
+    _Keys.SAVEABLE_OBJECTS,
+}
+
+
+@dataclass
+class FlatGraph:
+    """A graph without captures, and what writing it as a SavedModel needs."""
+
+    graph: tf.Graph
+    # By the name that the export has for them: where in the checkpoint, the variable here.
+    saved: dict[str, tuple[SavedVariable, tf.Variable]] = field(default_factory=dict)
+    assets: list[tf.Tensor] = field(default_factory=list)
+    init_op: tf.Operation | None = None
+    train_op: Any = None
+
+
+def flatten(trace: Trace) -> FlatGraph:
+    """A copy of the trace's graph that stands on its own."""
+    graph_def = trace.graph.as_graph_def()
+    taken = {node.name for node in graph_def.node}
+    flat = FlatGraph(tf.Graph())
+    with flat.graph.as_default():
+        handles = _make_variables(trace, flat, taken)
+        tables = Tables(trace)
+        replaced: dict[str, tf.Tensor] = {}
+        for outer, inner in trace.graph.captures:  # type: ignore[attr-defined]
+            if inner.op.type != "Const":  # small values are already in the graph
+                handle = handles.get(id(outer))
+                replaced[inner.op.name] = (
+                    captures.replacement(outer, inner, tables) if handle is None else handle
+                )
+        _import(graph_def, replaced)
+        _finish(trace, flat, tables)
+    return flat
+
+
+def _make_variables(trace: Trace, flat: FlatGraph, taken: set[str]) -> dict[int, tf.Tensor]:
+    """A variable here for each one there; returns their handles by the id of the old one's."""
+    by_id = {id(saved.variable): saved for saved in saving.saved_variables(trace)}
+    handles: dict[int, tf.Tensor] = {}
+    for name, variable in trace.variables.by_name.items():
+        saved = by_id.get(id(variable))
+        here = _make_variable(trace, variable, _free_name(name, taken), local=saved is None)
+        handles[id(variable.handle)] = here.handle
+        if saved is not None:
+            whole = not saved.slice_spec  # parts of a partitioned variable keep their own names
+            flat.saved[saved.name if whole else saved.store_name] = (saved, here)
+        if variable is trace.global_step:
+            flat.graph.add_to_collection(_Keys.GLOBAL_STEP, here)
+    return handles
+
+
+def _make_variable(trace: Trace, variable: tf.Variable, name: str, *, local: bool) -> Any:
+    collections = [_Keys.LOCAL_VARIABLES if local else _Keys.GLOBAL_VARIABLES]
+    if local and variable in trace.graph.get_collection(_Keys.METRIC_VARIABLES):
+        collections.append(_Keys.METRIC_VARIABLES)
+    known = variable.shape.is_fully_defined()
+    return tf.compat.v1.Variable(
+        _initial_value(variable, local),
+        trainable=variable.trainable and not local,
+        collections=collections,
+        name=name,
+        dtype=variable.dtype,
+        use_resource=True,
+        validate_shape=known,
+        shape=None if known else variable.shape,
+    )
+
+
+def _initial_value(variable: tf.Variable, local: bool) -> Any:
+    """Zeros where a checkpoint gives the value; what starts anew with each load, as it starts."""
+    if local:
+        initial = getattr(variable, "_estimand_initial_value", None)
+        with tf_private.eager_mode():
+            value = initial() if callable(initial) else initial
+        if value is None:
+            value = variable.read_value()
+        if hasattr(value, "numpy"):
+            value = value.numpy()
+        if not tf.is_tensor(value):
+            return value
+    shape = [size or 0 for size in variable.shape.as_list()] if variable.shape.rank else []
+    return lambda: tf.zeros(shape, variable.dtype)
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    """A name that no op of the model has; the name in the checkpoint does not depend on it."""
+    chosen, count = name, 0
+    while any(chosen + part in taken for part in _VARIABLE_PARTS):
+        count += 1
+        chosen = f"{name}_variable_{count}"
+    return chosen
+
+
+def _import(graph_def: Any, replaced: dict[str, tf.Tensor]) -> None:
+    kept = tf.compat.v1.GraphDef(library=graph_def.library, versions=graph_def.versions)
+    prefix = captures.fresh_resource_name()
+    used: set[str] = set()
+    for node in graph_def.node:
+        if node.name in replaced:
+            continue
+        copy = kept.node.add()
+        copy.CopyFrom(node)
+        used.update(_source(name) for name in copy.input)
+        if "shared_name" in copy.attr and copy.attr["shared_name"].s:
+            # Two exports in one process would otherwise meet in one table.
+            copy.attr["shared_name"].s = f"{prefix}/{copy.name}".encode()
+        _drop_colocation(copy, replaced)
+    _drop_control_inputs(kept, replaced)
+    input_map = {f"{n}:0": tensor for n, tensor in replaced.items() if n in used}
+    tf.graph_util.import_graph_def(kept, input_map=input_map, name="")
+
+
+def _source(input_name: str) -> str:
+    return input_name.lstrip("^").split(":")[0]
+
+
+def _drop_colocation(node: Any, replaced: dict[str, tf.Tensor]) -> None:
+    """An op cannot be placed beside one that is gone."""
+    if "_class" not in node.attr:
+        return
+    places = node.attr["_class"].list.s
+    kept = [p for p in places if p.decode().removeprefix("loc:@") not in replaced]
+    if len(kept) < len(places):
+        del node.attr["_class"]
+        if kept:
+            node.attr["_class"].list.s.extend(kept)
+
+
+def _drop_control_inputs(graph_def: Any, replaced: dict[str, tf.Tensor]) -> None:
+    for node in graph_def.node:
+        kept = [i for i in node.input if not (i.startswith("^") and i[1:] in replaced)]
+        if len(kept) < len(node.input):
+            del node.input[:]
+            node.input.extend(kept)
+
+
+def _finish(trace: Trace, flat: FlatGraph, tables: Tables) -> None:
+    graph = flat.graph
+    initializers = [
+        graph.as_graph_element(op.name)
+        for op in trace.collection(_Keys.TABLE_INITIALIZERS)
+        if op is not None
+    ]
+    initializers += tables.initializers
+    for op in initializers:
+        graph.add_to_collection(_Keys.TABLE_INITIALIZERS, op)
+    flat.assets = _vocabulary_files(graph)
+    own = _own_init_op(trace)
+    flat.init_op = tf.group(
+        tf.compat.v1.local_variables_initializer(),
+        *initializers,
+        *([] if own is None else [graph.as_graph_element(own.name)]),
+        name="estimand_init",
+    )
+    if trace.mode == ModeKeys.TRAIN:
+        names = [trace.spec.train_op.name, *(op.name for op in trace.step_effects)]
+        flat.train_op = tf.group(*map(graph.as_graph_element, names), name="estimand_train_op")
+    for key in trace.graph.get_all_collection_keys():
+        if key not in _OWN_COLLECTIONS and isinstance(key, str):
+            _copy_collection(graph, key, trace.graph.get_collection(key))
+
+
+def _own_init_op(trace: Trace) -> Any:
+    scaffold = trace.spec.scaffold
+    op = None if scaffold is None else scaffold.local_init_op
+    return op if isinstance(op, tf.Operation | tf.Tensor) else None
+
+
+def _vocabulary_files(graph: tf.Graph) -> list[tf.Tensor]:
+    """The file names that tables are filled from: these files travel as assets."""
+    found: dict[str, tf.Tensor] = {}
+    for op in graph.get_operations():
+        if op.type == "InitializeTableFromTextFileV2" and op.inputs[1].op.type == "Const":
+            found[op.inputs[1].name] = op.inputs[1]
+    return list(found.values())
+
+
+def _copy_collection(graph: tf.Graph, key: str, items: Iterable[Any]) -> None:
+    for item in items:
+        if isinstance(item, tf.Tensor | tf.Operation):
+            with contextlib.suppress(KeyError):  # a capture: it has been replaced
+                graph.add_to_collection(key, graph.as_graph_element(item.name))

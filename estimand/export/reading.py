@@ -1,0 +1,107 @@
+"""What an exported model says about itself, without loading it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core import tf_private
+from estimand.core.errors import NoModelError
+
+CARD_FILE = "model_card.json"
+MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+# Signatures that TensorFlow adds for itself: how to initialize, how to make a step.
+_INTERNAL = re.compile(r"__saved_model_")
+
+
+@dataclass(frozen=True)
+class MetaGraph:
+    """One graph of an export: which tags it has, and which signatures."""
+
+    tags: tuple[str, ...]
+    signatures: dict[str, dict[str, Any]]
+
+
+def find_version(directory: str | os.PathLike[str]) -> str:
+    """The directory itself if it is an export, else its newest version."""
+    directory = os.fsdecode(directory)
+    if is_export(directory):
+        return directory
+    if not os.path.isdir(directory):
+        raise NoModelError(f"There is no directory {directory!r} to load a model from.")
+    numbered = [name for name in os.listdir(directory) if name.isdecimal()]
+    for name in sorted(numbered, key=int, reverse=True):
+        path = os.path.join(directory, name)
+        if is_export(path):
+            return path
+    inside = sorted(os.listdir(directory))[:8]
+    raise NoModelError(
+        f"{directory!r} is no exported model: it has no saved_model.pb, and no version of one "
+        f"(a directory named by a number). It has: {inside or 'nothing'}. Give what "
+        "export_saved_model returned, or its export_dir_base."
+    )
+
+
+def is_export(directory: str) -> bool:
+    return any(os.path.isfile(os.path.join(directory, name)) for name in MODEL_FILES)
+
+
+def read_meta_graphs(export: str) -> list[MetaGraph]:
+    """The graphs of an export with their signatures."""
+    from google.protobuf import text_format
+    from google.protobuf.message import DecodeError
+
+    message = tf_private.new_saved_model_message()
+    path = os.path.join(export, MODEL_FILES[0])
+    try:
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                message.ParseFromString(file.read())
+        else:
+            path = os.path.join(export, MODEL_FILES[1])
+            with open(path, encoding="utf-8") as file:
+                text_format.Parse(file.read(), message)
+    except (DecodeError, text_format.ParseError) as error:
+        raise NoModelError(f"{path} is no SavedModel, or damaged: {error}") from error
+    return [
+        MetaGraph(
+            tuple(one.meta_info_def.tags),
+            {
+                name: describe_signature(signature)
+                for name, signature in one.signature_def.items()
+                if not _INTERNAL.match(name)
+            },
+        )
+        for one in message.meta_graphs
+    ]
+
+
+def describe_signature(signature: Any) -> dict[str, Any]:
+    """Method, inputs and outputs of a `SignatureDef` as plain values."""
+    return {
+        "method": signature.method_name,
+        "inputs": {k: _describe(signature.inputs[k]) for k in sorted(signature.inputs)},
+        "outputs": {k: _describe(signature.outputs[k]) for k in sorted(signature.outputs)},
+    }
+
+
+def read_card(export: str) -> dict[str, Any]:
+    """The model card of an export; empty if it has none."""
+    try:
+        with open(os.path.join(export, "assets.extra", CARD_FILE), encoding="utf-8") as file:
+            card = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return card if isinstance(card, dict) else {}
+
+
+def _describe(info: Any) -> dict[str, Any]:
+    shape = info.tensor_shape
+    dims = None if shape.unknown_rank else [d.size if d.size >= 0 else None for d in shape.dim]
+    name = info.name or info.coo_sparse.values_tensor_name
+    return {"dtype": tf.dtypes.as_dtype(info.dtype).name, "shape": dims, "tensor": name}

@@ -1,0 +1,249 @@
+"""Rows of a file as inputs of a signature, and its outputs as rows: behind `estimand predict`."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import itertools
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimand.core.errors import InputError
+from estimand.export.arrays import TensorInfo
+from estimand.export.loading import LoadedModel, Signature
+
+FORMATS = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".tfrecord": "tfrecord",
+    ".tfrecords": "tfrecord",
+}
+Row = Mapping[str, Any] | bytes
+
+
+def read_rows(path: str, file_format: str | None = None) -> Iterator[Row]:
+    """The rows of a CSV file with a header, of a JSON file, or the records of a TFRecord file.
+
+    JSON may be one object per line, a list of objects, or `{"instances": [...]}`.
+    """
+    ending = os.path.splitext(path)[1].lower()
+    file_format = file_format or FORMATS.get(ending)
+    if file_format is None:
+        raise InputError(
+            f"The ending {ending!r} of {path!r} does not tell its format; say which it is: "
+            "csv, json or tfrecord."
+        )
+    if not os.path.isfile(path):
+        raise InputError(f"There is no file {path!r} to read rows from.")
+    return {"csv": _csv_rows, "json": _json_rows, "tfrecord": _records}[file_format](path)
+
+
+def choose_signature(model: LoadedModel, name: str | None) -> Signature:
+    """The signature of that name, or the default one."""
+    if name is None:
+        return model.default
+    if name not in model.signatures:
+        raise InputError(
+            f"There is no signature {name!r} in {model.directory}. "
+            f"There are: {', '.join(sorted(model.signatures))}."
+        )
+    return model.signatures[name]
+
+
+def predict_rows(
+    model: LoadedModel, signature: Signature, rows: Iterable[Row], batch_size: int
+) -> Iterator[dict[str, Any]]:
+    """One dict of plain values per row."""
+    source = iter(rows)
+    done = 0
+    while batch := list(itertools.islice(source, batch_size)):
+        outputs = signature(_inputs(model, signature, batch, done))
+        odd = [name for name, value in outputs.items() if np.shape(value)[:1] != (len(batch),)]
+        if odd:
+            raise InputError(
+                f"The output {odd[0]!r} of signature {signature.name!r} has shape "
+                f"{np.shape(outputs[odd[0]])} for {len(batch)} rows: it does not give one value "
+                "per row. Choose another signature."
+            )
+        for i in range(len(batch)):
+            yield {name: _plain(value[i]) for name, value in outputs.items()}
+        done += len(batch)
+
+
+# ------------------------------------------------------------------ reading
+
+
+def _csv_rows(path: str) -> Iterator[Row]:
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file)
+        for row in reader:
+            if None in row or None in row.values():
+                raise InputError(
+                    f"{path}, line {reader.line_num}: the header has {len(reader.fieldnames or ())} "
+                    "columns, this line has more or fewer."
+                )
+            yield row
+
+
+def _json_rows(path: str) -> Iterator[Row]:
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    try:
+        document = json.loads(text)
+    except ValueError:
+        yield from _json_lines(path, text)
+        return
+    if isinstance(document, dict) and isinstance(document.get("instances"), list):
+        document = document["instances"]
+    for row in document if isinstance(document, list) else [document]:
+        yield _checked_row(path, row)
+
+
+def _json_lines(path: str, text: str) -> Iterator[Row]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            try:
+                yield _checked_row(f"{path}, line {number}", json.loads(line))
+            except ValueError as error:
+                if isinstance(error, InputError):
+                    raise
+                raise InputError(f"{path}, line {number} is no JSON: {error}") from error
+
+
+def _checked_row(where: str, row: Any) -> Row:
+    if not isinstance(row, dict):
+        raise InputError(f"{where}: a row is an object of input names to values, found {row!r}.")
+    return row
+
+
+def _records(path: str) -> Iterator[Row]:
+    try:
+        for record in tf.data.TFRecordDataset(path):
+            yield record.numpy()
+    except tf.errors.DataLossError as error:
+        raise InputError(f"{path} is no TFRecord file, or damaged: {error.message}") from error
+
+
+# ------------------------------------------------------------------ rows to inputs
+
+
+def _inputs(
+    model: LoadedModel, signature: Signature, rows: Sequence[Row], first: int
+) -> dict[str, Any]:
+    only = next(iter(signature.inputs.values())) if len(signature.inputs) == 1 else None
+    takes_examples = only is not None and only.dtype == "string" and len(only.shape or ()) == 1
+    if isinstance(rows[0], bytes):
+        if takes_examples and only is not None:
+            return {only.name: rows}
+        return _parsed(signature, [row for row in rows if isinstance(row, bytes)])
+    named = [row for row in rows if not isinstance(row, bytes)]
+    if takes_examples and only is not None and only.name not in named[0]:
+        schema = model.card.get("features", {}).get("infer", {}).get("features", {})
+        return {only.name: [_example(row, schema, first + i) for i, row in enumerate(named)]}
+    return {
+        name: np.array([_cell(row, info, first + i) for i, row in enumerate(named)])
+        for name, info in signature.inputs.items()
+    }
+
+
+def _parsed(signature: Signature, records: Sequence[bytes]) -> dict[str, Any]:
+    """Serialized examples as the inputs themselves."""
+    spec = {}
+    for name, info in signature.inputs.items():
+        dtype = tf.as_dtype(info.dtype)
+        stored = tf.int64 if dtype.is_integer or dtype.is_bool else dtype
+        stored = tf.float32 if dtype.is_floating else stored
+        spec[name] = tf.io.FixedLenFeature([s or 1 for s in (info.shape or ())[1:]], stored)
+    try:
+        parsed = tf.io.parse_example(list(records), spec)
+    except tf.errors.InvalidArgumentError as error:
+        raise InputError(
+            f"A record does not have what signature {signature.name!r} takes: {error.message}"
+        ) from error
+    return {
+        name: tf.cast(value, signature.inputs[name].dtype) if value.dtype != tf.string else value
+        for name, value in parsed.items()
+    }
+
+
+def _cell(row: Mapping[str, Any], info: TensorInfo, number: int) -> Any:
+    if info.name not in row:
+        raise InputError(
+            f"Row {number + 1} lacks {info.name!r}, which the signature takes as {info}. "
+            f"It has: {sorted(row)}."
+        )
+    value = _converted(row[info.name], info.dtype, f"Row {number + 1}, {info.name!r}")
+    inner = (info.shape or (None,))[1:]
+    return [value] if inner == (1,) and not isinstance(value, list) else value
+
+
+def _converted(value: Any, dtype: str, where: str) -> Any:
+    """A cell as the type the input takes. A list in a CSV cell is written as in JSON."""
+    if isinstance(value, list):
+        return [_converted(v, dtype, where) for v in value]
+    if isinstance(value, str) and dtype != "string":
+        text = value.strip()
+        try:
+            parsed = json.loads(text.lower() if text in ("True", "False") else text)
+        except ValueError:
+            parsed = None
+        if isinstance(parsed, list):
+            return _converted(parsed, dtype, where)
+        if not isinstance(parsed, int | float):
+            raise InputError(f"{where}: {value!r} is no {dtype}.")
+        return parsed
+    if isinstance(value, dict) and set(value) == {"b64"}:
+        return base64.b64decode(value["b64"])
+    if isinstance(value, str):
+        return value.encode()
+    return value
+
+
+def _example(row: Mapping[str, Any], schema: Mapping[str, Any], number: int) -> bytes:
+    features = {}
+    for name, value in row.items():
+        if value in ("", None):
+            continue  # missing: the parse spec of the model may have a default
+        dtype = schema.get(name, {}).get("dtype") or _guessed_dtype(value)
+        values = _converted(value, dtype, f"Row {number + 1}, {name!r}")
+        features[name] = _feature(np.array(values).ravel().tolist(), dtype)
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
+def _guessed_dtype(value: Any) -> str:
+    first = value[0] if isinstance(value, list) and value else value
+    if isinstance(first, bool | int):
+        return "int64"
+    return "float32" if isinstance(first, float) else "string"
+
+
+def _feature(values: list[Any], dtype: str) -> tf.train.Feature:
+    kind = tf.as_dtype(dtype)
+    if kind == tf.string:
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+    if kind.is_floating:
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=map(int, values)))
+
+
+# ------------------------------------------------------------------ outputs to rows
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return {"b64": base64.b64encode(value).decode()}
+    if isinstance(value, np.ndarray):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.float32 | np.float16):
+        return float(str(value))  # as short as it reads back: 0.1, not 0.10000000149011612
+    return value.item() if isinstance(value, np.generic) else value

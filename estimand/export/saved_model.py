@@ -1,0 +1,98 @@
+"""Writing one export: MetaGraphs, variables, assets and the model card."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core.errors import ConfigError
+from estimand.export.flat_graph import FlatGraph
+from estimand.export.signatures import TAGS
+
+EXTRA_FOLDER = "assets.extra"
+# Where TensorFlow's own trainers look for the op that makes a step.
+_TRAIN_OP_KEY = "saved_model_train_op"
+
+
+@dataclass
+class ModeGraph:
+    """The graph of one mode, ready to be written."""
+
+    mode: str
+    flat: FlatGraph
+    signatures: dict[str, Any]
+    # In the order of flat.saved.
+    values: Sequence[tf.Tensor]
+
+
+def write(
+    directory: str,
+    graphs: Sequence[ModeGraph],
+    *,
+    assets_extra: Mapping[str, str] | None,
+    as_text: bool,
+    strip_default_attrs: bool,
+    session_config: Any,
+) -> None:
+    """Write a SavedModel of one MetaGraph per mode; the variables are those of the first."""
+    builder = tf.compat.v1.saved_model.Builder(directory)
+    for number, one in enumerate(graphs):
+        arguments = {
+            "tags": [TAGS[one.mode]],
+            "signature_def_map": one.signatures,
+            "assets_collection": one.flat.assets,
+            "main_op": one.flat.init_op,
+            "strip_default_attrs": strip_default_attrs,
+        }
+        with one.flat.graph.as_default():
+            if one.flat.train_op is not None:
+                one.flat.graph.add_to_collection(_TRAIN_OP_KEY, one.flat.train_op)
+            variables = {name: variable for name, (_, variable) in one.flat.saved.items()}
+            saver = tf.compat.v1.train.Saver(variables, sharded=True, allow_empty=True)
+            if number > 0:
+                builder.add_meta_graph(saver=saver, **arguments)
+                continue
+            with tf.compat.v1.Session(config=session_config) as session:
+                _fill(session, list(variables.values()), one.values)
+                builder.add_meta_graph_and_variables(session, saver=saver, **arguments)
+    builder.save(as_text)
+    for name, source in (assets_extra or {}).items():
+        _copy(source, os.path.join(directory, EXTRA_FOLDER, name))
+
+
+def check_assets_extra(assets_extra: Mapping[str, str] | None) -> None:
+    """Raise before any work is done if a file to be taken along is not there."""
+    if assets_extra is not None and not isinstance(assets_extra, Mapping):
+        raise ConfigError(
+            f"assets_extra must be a dict of destination -> source file, given: {assets_extra!r}."
+        )
+    for name, source in (assets_extra or {}).items():
+        if not os.path.isfile(source):
+            raise ConfigError(
+                f"assets_extra[{name!r}] names the file {os.fspath(source)!r}, which does not "
+                "exist. Keys are paths in the export, values are existing files."
+            )
+        inside = os.path.normpath(name)
+        if os.path.isabs(inside) or inside.split(os.sep)[0] == os.pardir:
+            raise ConfigError(
+                f"assets_extra has the destination {name!r}, which is outside of the export; "
+                "give a path relative to it."
+            )
+
+
+def _fill(
+    session: Any, variables: Sequence[tf.Variable], values: Sequence[tf.Tensor]
+) -> None:
+    """Give the variables their values without adding an op to the graph."""
+    for variable, value in zip(variables, values, strict=True):
+        session.run(variable.initializer, {variable.initializer.inputs[1]: value.numpy()})
+
+
+def _copy(source: str, destination: str) -> None:
+    os.makedirs(os.path.dirname(destination), exist_ok=True)
+    shutil.copyfile(source, destination)

@@ -1,0 +1,122 @@
+"""`est.feature_column`: how raw features become what a model can take.
+
+Every constructor of `tf.feature_column`, and what only `tf.compat.v1.feature_column` has. The
+columns are TensorFlow's own objects, made without its deprecation notices; columns made with
+`tf.feature_column.*` can be passed wherever these can.
+
+>>> import estimand as est
+>>> fc = est.feature_column
+>>> age = fc.numeric_column("age")
+>>> columns = [age, fc.indicator_column(fc.bucketized_column(age, [30.0, 60.0]))]
+>>> sorted(fc.make_parse_example_spec(columns))
+['age']
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from estimand.features.layers import input_layer, linear_model, sequence_input_layer
+from estimand.features.parsing import make_parse_example_spec
+from estimand.features.quiet import no_deprecation_notices, without_notice
+
+if TYPE_CHECKING:
+    from estimand.features.keras_layers import DenseFeatures, LinearModel, SequenceFeatures
+
+__all__ = [
+    "DenseFeatures",
+    "LinearModel",
+    "SequenceFeatures",
+    "bucketized_column",
+    "categorical_column_with_hash_bucket",
+    "categorical_column_with_identity",
+    "categorical_column_with_vocabulary_file",
+    "categorical_column_with_vocabulary_list",
+    "crossed_column",
+    "embedding_column",
+    "indicator_column",
+    "input_layer",
+    "linear_model",
+    "make_parse_example_spec",
+    "numeric_column",
+    "sequence_categorical_column_with_hash_bucket",
+    "sequence_categorical_column_with_identity",
+    "sequence_categorical_column_with_vocabulary_file",
+    "sequence_categorical_column_with_vocabulary_list",
+    "sequence_input_layer",
+    "sequence_numeric_column",
+    "shared_embedding_columns",
+    "shared_embeddings",
+    "weighted_categorical_column",
+]
+
+
+def _quiet(constructor: Callable[..., Any]) -> Callable[..., Any]:
+    plain = without_notice(constructor)
+
+    @functools.wraps(plain)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        with no_deprecation_notices():
+            return plain(*args, **kwargs)
+
+    return make
+
+
+def _quiet_anywhere(constructor: Callable[..., Any]) -> Callable[..., Any]:
+    """For constructors that refuse to be called eagerly, though they build nothing yet."""
+    make = _quiet(constructor)
+
+    @functools.wraps(make)
+    def make_in_graph(*args: Any, **kwargs: Any) -> Any:
+        with tf.Graph().as_default():
+            return make(*args, **kwargs)
+
+    return make_in_graph
+
+
+_tf = tf.feature_column
+
+# Features that are numbers
+numeric_column = _quiet(_tf.numeric_column)
+bucketized_column = _quiet(_tf.bucketized_column)
+
+# Features that are one of many
+categorical_column_with_hash_bucket = _quiet(_tf.categorical_column_with_hash_bucket)
+categorical_column_with_identity = _quiet(_tf.categorical_column_with_identity)
+categorical_column_with_vocabulary_file = _quiet(_tf.categorical_column_with_vocabulary_file)
+categorical_column_with_vocabulary_list = _quiet(_tf.categorical_column_with_vocabulary_list)
+crossed_column = _quiet(_tf.crossed_column)
+weighted_categorical_column = _quiet(_tf.weighted_categorical_column)
+
+# Categorical columns made dense
+embedding_column = _quiet(_tf.embedding_column)
+indicator_column = _quiet(_tf.indicator_column)
+shared_embeddings = _quiet_anywhere(_tf.shared_embeddings)
+shared_embedding_columns = _quiet_anywhere(tf.compat.v1.feature_column.shared_embedding_columns)
+
+# Sequences
+sequence_categorical_column_with_hash_bucket = _quiet(
+    _tf.sequence_categorical_column_with_hash_bucket
+)
+sequence_categorical_column_with_identity = _quiet(_tf.sequence_categorical_column_with_identity)
+sequence_categorical_column_with_vocabulary_file = _quiet(
+    _tf.sequence_categorical_column_with_vocabulary_file
+)
+sequence_categorical_column_with_vocabulary_list = _quiet(
+    _tf.sequence_categorical_column_with_vocabulary_list
+)
+sequence_numeric_column = _quiet(_tf.sequence_numeric_column)
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in ("DenseFeatures", "LinearModel", "SequenceFeatures"):
+            from estimand.features import keras_layers  # imports Keras, which takes its time
+
+            return getattr(keras_layers, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

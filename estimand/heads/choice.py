@@ -1,0 +1,38 @@
+"""The head that fits a number of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from estimand.heads.base import Head
+from estimand.heads.binary_class import BinaryClassHead
+from estimand.heads.losses import SUM_OVER_BATCH_SIZE
+from estimand.heads.multi_class import MultiClassHead
+
+
+def binary_or_multi_class_head(
+    n_classes: int,
+    weight_column: Any = None,
+    label_vocabulary: Sequence[str] | None = None,
+    loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+) -> Head:
+    """`BinaryClassHead` for two classes, `MultiClassHead` for more.
+
+    >>> binary_or_multi_class_head(2).logits_dimension
+    1
+    >>> binary_or_multi_class_head(3).logits_dimension
+    3
+    """
+    if n_classes == 2:
+        return BinaryClassHead(
+            weight_column=weight_column,
+            label_vocabulary=label_vocabulary,
+            loss_reduction=loss_reduction,
+        )
+    return MultiClassHead(
+        n_classes,
+        weight_column=weight_column,
+        label_vocabulary=label_vocabulary,
+        loss_reduction=loss_reduction,
+    )

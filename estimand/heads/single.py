@@ -1,0 +1,147 @@
+"""A head with one kind of label: the way from a batch to its loss and metrics."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core.errors import HeadError
+from estimand.heads import losses
+from estimand.heads.base import Head
+from estimand.heads.keys import MetricKeys
+from estimand.heads.logits import checked_logits
+from estimand.heads.metrics import Mean
+from estimand.heads.weights import check_weight_column, weights_for
+
+LossFn = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Checked and in matching shapes: what losses and metrics are made of."""
+
+    logits: tf.Tensor
+    labels: tf.Tensor
+    losses: tf.Tensor
+    weights: tf.Tensor | None  # None: every example counts alike
+
+
+class SingleHead(Head):
+    """Subclasses say what labels, losses, predictions and metrics are."""
+
+    # The last dimension of losses: one per example, or one per logit.
+    _loss_dimension = 1
+    _weights_per_logit = False
+
+    def __init__(
+        self,
+        weight_column: Any,
+        loss_reduction: Any,
+        loss_fn: LossFn | None,
+        name: str | None,
+    ) -> None:
+        check_weight_column(weight_column)
+        losses.check_loss_fn(loss_fn)
+        self._weight_column = weight_column
+        self._loss_reduction = losses.check_reduction(loss_reduction)
+        self._loss_fn = loss_fn
+        self._name = name
+
+    @property
+    def name(self) -> str | None:
+        return self._name
+
+    @property
+    def loss_reduction(self) -> str:
+        return self._loss_reduction
+
+    def loss(
+        self,
+        labels: Any,
+        logits: Any,
+        features: Any = None,
+        mode: str | None = None,
+        regularization_losses: Sequence[Any] | None = None,
+    ) -> tf.Tensor:
+        del mode  # the same in training and evaluation
+        with tf.name_scope("losses"):
+            batch = self._batch(labels, logits, features)
+            loss = losses.reduced_loss(batch.losses, batch.weights, self._loss_reduction)
+            return losses.with_regularization(loss, regularization_losses)
+
+    def metrics(self, regularization_losses: Sequence[Any] | None = None) -> dict[str, Any]:
+        with tf.name_scope("metrics"):
+            made: dict[str, Any] = {
+                MetricKeys.LOSS_MEAN: Mean(MetricKeys.LOSS_MEAN),
+                **self._metrics(),
+            }
+            if regularization_losses:
+                key = MetricKeys.LOSS_REGULARIZATION
+                made[key] = Mean(key)
+            return {self._summary_key(key): metric for key, metric in made.items()}
+
+    def update_metrics(
+        self,
+        eval_metrics: dict[str, Any],
+        features: Any,
+        logits: Any,
+        labels: Any,
+        regularization_losses: Sequence[Any] | None = None,
+    ) -> dict[str, Any]:
+        with tf.name_scope("update_metrics"):
+            batch = self._batch(labels, logits, features)
+
+            def update(key: str, *args: Any, weights: Any = batch.weights) -> None:
+                eval_metrics[self._summary_key(key)].update_state(*args, sample_weight=weights)
+
+            update(MetricKeys.LOSS_MEAN, batch.losses)
+            self._update_metrics(update, batch)
+            regularization = losses.regularization_loss(regularization_losses)
+            if regularization is not None:
+                update(MetricKeys.LOSS_REGULARIZATION, regularization, weights=None)
+        return eval_metrics
+
+    def _batch(self, labels: Any, logits: Any, features: Any) -> Batch:
+        logits = checked_logits(logits, self.logits_dimension)
+        labels = self._usable_labels(labels, logits)
+        if self._loss_fn is None:
+            each = self._losses(labels, logits)
+        else:
+            each = losses.call_loss_fn(
+                self._loss_fn, labels, logits, features, self._loss_reduction, self._loss_dimension
+            )
+        weights = weights_for(
+            features, self._weight_column, logits, per_logit=self._weights_per_logit
+        )
+        return Batch(logits, labels, each, weights)
+
+    @abc.abstractmethod
+    def _usable_labels(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
+        """Labels as numbers, in the shape of the losses."""
+
+    @abc.abstractmethod
+    def _losses(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        """One loss per example, or per logit, before weights."""
+
+    @abc.abstractmethod
+    def _metrics(self) -> dict[str, Any]:
+        """Metric objects by key, in addition to the mean of the loss."""
+
+    @abc.abstractmethod
+    def _update_metrics(self, update: Callable[..., None], batch: Batch) -> None:
+        """Call `update(key, ...)` for each of them."""
+
+
+def wanted_keys(given: Sequence[str] | None, valid: Sequence[str]) -> Sequence[str]:
+    """The prediction keys that were asked for; all, if none."""
+    for key in given or ():
+        if key not in valid:
+            raise HeadError(
+                f"Prediction key must be in PredictionKeys, given: {key}."
+                f"Valid prediction keys include {list(valid)}."
+            )
+    return given or valid

@@ -1,0 +1,78 @@
+"""The training step of a head, and what it writes for TensorBoard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core.errors import HeadError
+from estimand.engine.minimize import minimize
+from estimand.heads.keys import MetricKeys
+from estimand.heads.losses import divides_by_batch_size, regularization_loss
+
+
+def make_train_op(
+    loss: tf.Tensor,
+    reduction: str,
+    *,
+    optimizer: Any = None,
+    trainable_variables: Sequence[Any] | None = None,
+    train_op_fn: Callable[[tf.Tensor], Any] | None = None,
+    update_ops: Sequence[Any] | None = None,
+) -> tf.Operation | tf.Tensor:
+    """The step that minimizes `loss`, by an optimizer or by the caller's own function."""
+    _check_list("update_ops", update_ops)
+    if optimizer is not None and train_op_fn is not None:
+        raise HeadError("train_op_fn and optimizer cannot both be set.")
+    if optimizer is None and train_op_fn is None:
+        raise HeadError(
+            "train_op_fn and optimizer cannot both be None. In TRAIN mode pass one of them, e.g. "
+            "optimizer=keras.optimizers.Adam(1e-3)."
+        )
+    # Optimizers of v1 name their counters after the scope they are made in.
+    with tf.compat.v1.name_scope(None), tf.compat.v1.name_scope("training"):
+        if train_op_fn is not None:
+            train_op = train_op_fn(loss)
+        else:
+            _check_optimizer(optimizer)
+            _check_list("trainable_variables", trainable_variables)
+            train_op = minimize(optimizer, _per_replica(loss, reduction), trainable_variables)
+        return tf.group(train_op, *update_ops) if update_ops else train_op
+
+
+def summarise(
+    loss: tf.Tensor,
+    regularization_losses: Sequence[Any] | None,
+    key: Callable[[str], str] = str,
+) -> None:
+    """The scalars of training."""
+    with tf.compat.v1.name_scope(None):
+        tf.compat.v1.summary.scalar(key(MetricKeys.LOSS), loss)
+        regularization = regularization_loss(regularization_losses)
+        if regularization is not None:
+            tf.compat.v1.summary.scalar(key(MetricKeys.LOSS_REGULARIZATION), regularization)
+
+
+def _per_replica(loss: tf.Tensor, reduction: str) -> tf.Tensor:
+    """Gradients of replicas are added up: a mean over a batch has to become one over all."""
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    return loss / replicas if replicas > 1 and divides_by_batch_size(reduction) else loss
+
+
+def _check_list(name: str, value: Any) -> None:
+    if value is not None and not isinstance(value, (list, tuple)):
+        raise HeadError(f"{name} should be a list or a tuple. Given type: {type(value)}.")
+
+
+def _check_optimizer(optimizer: Any) -> None:
+    usable = isinstance(optimizer, (str, tf.compat.v1.train.Optimizer)) or any(
+        callable(getattr(optimizer, method, None)) for method in ("apply", "make_train_op")
+    )
+    if not usable or isinstance(optimizer, type):
+        raise HeadError(
+            "The given optimizer is not a tf.keras.optimizers.Optimizer instance. "
+            f"Received optimizer of type {type(optimizer)}. Pass for example "
+            "keras.optimizers.Adam(1e-3) or tf.compat.v1.train.AdamOptimizer(1e-3)."
+        )

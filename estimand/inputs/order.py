@@ -1,0 +1,93 @@
+"""Which rows, in which order, make up which batch: the part that all file readers share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core.errors import InputError
+from estimand.core.modes import ModeKeys
+
+
+@dataclasses.dataclass(frozen=True)
+class Order:
+    """The reading order a user asked for; what was left open is decided by the mode.
+
+    >>> order = Order(batch_size=2)
+    >>> order.for_mode("train").shuffle, order.for_mode("eval").shuffle
+    (True, False)
+    >>> [b.tolist() for b in order.for_mode("eval").batches(tf.data.Dataset.range(3))
+    ...     .as_numpy_iterator()]
+    [[0, 1], [2]]
+    """
+
+    batch_size: int = 128
+    num_epochs: int | None = None
+    shuffle: bool | None = None
+    shuffle_buffer_size: int = 10_000
+    seed: int | None = None
+    drop_remainder: bool = False
+    endless: bool = False  # settled by `for_mode`
+
+    def __post_init__(self) -> None:
+        _check_count("batch_size", self.batch_size, at_least=1)
+        _check_count("shuffle_buffer_size", self.shuffle_buffer_size, at_least=1)
+        if self.num_epochs is not None:
+            _check_count("num_epochs", self.num_epochs, at_least=0, or_none=True)
+        if self.shuffle not in (None, True, False):
+            raise InputError(
+                f"shuffle must be True, False or None (shuffle when training), "
+                f"given: {self.shuffle!r}"
+            )
+
+    def for_mode(self, mode: str | None) -> Order:
+        """The same order with nothing left open.
+
+        Training reads for ever and shuffles; everything else reads once, in order.
+        """
+        training = mode == ModeKeys.TRAIN
+        return dataclasses.replace(
+            self,
+            shuffle=training if self.shuffle is None else self.shuffle,
+            num_epochs=1 if self.num_epochs is None and not training else self.num_epochs,
+            endless=self.num_epochs is None and training,
+        )
+
+    def batches(
+        self, rows: tf.data.Dataset, finish: Callable[..., Any] | None = None
+    ) -> tf.data.Dataset:
+        """Rows in shuffled order, repeated, in batches; `finish` is applied to whole batches.
+
+        Epochs follow one another without a gap, as in `numpy_input_fn`: a batch may hold the
+        end of one and the beginning of the next, but no row comes twice in an epoch.
+        """
+        if self.shuffle:
+            rows = rows.shuffle(self.shuffle_buffer_size, self.seed, reshuffle_each_iteration=True)
+        rows = rows.repeat(None if self.endless else self.num_epochs)
+        # Without an end there is no smaller last batch: models see the exact shape.
+        batched = rows.batch(self.batch_size, drop_remainder=self.drop_remainder or self.endless)
+        if finish is not None:
+            batched = batched.map(tf.autograph.experimental.do_not_convert(finish))
+        return lean(batched)
+
+
+def lean(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Two batches ahead and no more.
+
+    TensorFlow would append a prefetch of a size of its own choosing, all of which becomes part
+    of a saved position.
+    """
+    options = tf.data.Options()
+    options.experimental_optimization.inject_prefetch = False
+    return dataset.prefetch(2).with_options(options)
+
+
+def _check_count(name: str, value: Any, *, at_least: int, or_none: bool = False) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
+        accepted = f"None or an integer of at least {at_least}" if or_none else None
+        raise InputError(
+            f"{name} must be {accepted or f'an integer of at least {at_least}'}, given: {value!r}"
+        )

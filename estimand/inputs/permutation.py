@@ -1,0 +1,32 @@
+"""A shuffled order that is computed row by row: nothing to fill, to hold or to save."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+
+def draw_seed(seed: int | None = None) -> tf.Tensor:
+    """The seed of an order: the given one, or one drawn here, which `tf.random.set_seed` fixes."""
+    if seed is not None:
+        return tf.constant([seed, 0], tf.int64)
+    return tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int64)
+
+
+def row_at(positions: tf.Tensor, rows: int, seed: tf.Tensor | None) -> tf.Tensor:
+    """The row that stands at each position, counted over all epochs; without a seed, in order.
+
+    Every epoch is a permutation of its own.
+
+    >>> order = row_at(tf.range(6, dtype=tf.int64), 3, tf.constant([1, 2], tf.int64))
+    >>> sorted(order[:3].numpy().tolist()), sorted(order[3:].numpy().tolist())
+    ([0, 1, 2], [0, 1, 2])
+    """
+    row = positions % rows
+    if seed is None:
+        return row
+    flat = tf.reshape(row, [-1])
+    epoch = tf.reshape(positions // rows, [-1, 1])
+    seeds = tf.concat([tf.tile(seed[tf.newaxis], [tf.size(flat), 1]), epoch], axis=1)
+    last = tf.constant(rows - 1, tf.int64)
+    shuffled = tf.raw_ops.RandomIndexShuffle(index=flat, seed=seeds, max_index=last, rounds=8)
+    return tf.reshape(shuffled, tf.shape(row))

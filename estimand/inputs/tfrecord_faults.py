@@ -1,0 +1,185 @@
+"""Which record of which file is at fault, and how many were left out."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimand.core.errors import EstimandError, InputError
+from estimand.inputs.records.reading import decode, numbered, values_of
+from estimand.inputs.records.verifying import FileReport, verify
+from estimand.inputs.tfrecord_parsing import Parser
+
+_OUR_ERRORS = re.compile(
+    r"pars(e|ing) |Key: |required but could not be found|corrupted record|truncated record|"
+    r"[Ii]nflate|[Ff]eature"
+)
+_RECORDS_AT_ONCE = 512
+_KIND = {tf.string: "bytes", tf.float32: "float", tf.int64: "int64"}
+
+
+def explain(
+    error: BaseException, paths: list[str], compressions: list[str], parser: Parser
+) -> Exception | None:
+    """What to say in place of TensorFlow's error; None where the files are not at fault."""
+    if not isinstance(error, tf.errors.OpError):
+        return None
+    damage = isinstance(error, (tf.errors.DataLossError, tf.errors.NotFoundError))
+    if not damage and not _OUR_ERRORS.search(str(error)):
+        return None
+    for path, compression in zip(paths, compressions, strict=True):
+        if not os.path.exists(path) and "://" not in path:
+            return InputError(f"tfrecord_input_fn: the file {path!r} is no longer there.")
+        report = verify(path, compression=compression)[0]
+        if not report.ok and report.problems[0].record is not None:
+            return InputError(f"tfrecord_input_fn: {report}. {_ADVICE}")
+        found = _first_unparsable(path, compression, parser)
+        if found is not None:
+            return InputError(f"tfrecord_input_fn: {path}: {found}. {_ADVICE}")
+    return None
+
+
+_ADVICE = "Repair the file, or pass on_error='skip' to leave out what cannot be read."
+
+
+def _first_unparsable(path: str, compression: str, parser: Parser) -> str | None:
+    records = numbered(path, compression, "tfrecord_input_fn")
+    while block := list(itertools.islice(records, _RECORDS_AT_ONCE)):
+        if _failure(parser, [data for _, _, data in block]) is None:
+            continue
+        for _, number, data in block:
+            failure = _failure(parser, [data])
+            if failure is not None:
+                place = _place(path, compression, number)
+                return f"record {number} (at byte {place}): {_why(data, path, parser, failure)}"
+    return None
+
+
+def _failure(parser: Parser, data: list[bytes]) -> str | None:
+    try:
+        with tf.device("/cpu:0"):
+            parser.parse(tf.constant(data))
+    except tf.errors.OpError as error:
+        return str(error.message)
+    return None
+
+
+def _place(path: str, compression: str, number: int) -> int:
+    sizes = (len(data) + 16 for _, _, data in numbered(path, compression, "tfrecord_input_fn"))
+    return sum(itertools.islice(sizes, number))
+
+
+def _why(data: bytes, path: str, parser: Parser, failure: str) -> str:
+    """The feature at fault, in words; TensorFlow's own where we find none."""
+    try:
+        context, lists = decode(data, path, 0)
+    except EstimandError:
+        return f"its {len(data)} bytes are not a tf.train.Example"
+    for name, spec in parser.features.items():
+        fault = _fault_of_feature(context.get(name) if name in context else None, spec)
+        if fault:
+            return f"feature {name!r} {fault}"
+    for name, spec in parser.sequences.items():
+        if name not in lists and not getattr(spec, "allow_missing", True):
+            return f"feature list {name!r} is missing"
+        for number, step in enumerate(lists[name].feature if name in lists else ()):
+            kind = values_of(step)[0]
+            if kind not in (None, _KIND.get(spec.dtype)):
+                return f"feature list {name!r}, step {number} holds {kind} values, not {spec.dtype}"
+    return failure.partition("\n")[0]
+
+
+def _fault_of_feature(message: Any, spec: Any) -> str | None:
+    fixed = isinstance(spec, tf.io.FixedLenFeature)
+    kind, values = (None, ()) if message is None else values_of(message)
+    if (not len(values) and kind is None) or (fixed and message is None):
+        missing = fixed and spec.default_value is None
+        return f"is missing; {_shown(spec)} without a default needs it" if missing else None
+    wanted = _KIND.get(getattr(spec, "dtype", None))
+    if wanted is not None and kind != wanted:
+        return f"holds {kind} values ({_start(values)}); {_shown(spec)} wants {wanted}"
+    if fixed:
+        count = int(np.prod(spec.shape, dtype=np.int64))
+        if len(values) != count:
+            return f"holds {len(values)} values ({_start(values)}); {_shown(spec)} wants {count}"
+    return None
+
+
+def _shown(spec: Any) -> str:
+    shape = f"{list(spec.shape)}, " if isinstance(spec, tf.io.FixedLenFeature) else ""
+    return f"{type(spec).__name__}({shape}{spec.dtype.name})"
+
+
+def _start(values: Any) -> str:
+    shown = ", ".join(repr(value)[:40] for value in list(values)[:3])
+    return shown + (", ..." if len(values) > 3 else "")
+
+
+def readable(
+    paths: list[str], compression: str | None
+) -> Iterator[tuple[str, int, bytes]]:
+    """As `numbered`, passing over damage and over what is not an Example."""
+    for path in paths:
+        with contextlib.suppress(InputError):
+            for record in numbered(path, compression, "tfrecord_input_fn"):
+                with contextlib.suppress(InputError):
+                    decode(record[2], path, record[1])
+                    yield record
+
+
+class Losses:
+    """What was left out with on_error="skip", counted inside the pipeline."""
+
+    def __init__(self, paths: list[str], compressions: list[str]) -> None:
+        self._paths, self._compressions = paths, compressions
+        with tf.init_scope(), tf.device("/cpu:0"):
+            self._unparsable = tf.Variable(0, dtype=tf.int64, trainable=False, name="skipped")
+            # Damage ends a file early without a trace, so what was read to its end is looked at.
+            self._ends = tf.Variable(
+                np.zeros(len(paths)), dtype=tf.int64, trainable=False, name="files_read"
+            )
+        self._told_records = 0
+        self._damaged: dict[int, FileReport | None] = {}
+
+    def count(self, records: tf.Tensor) -> None:
+        """Note records that did not parse."""
+        self._unparsable.assign_add(records, read_value=False)
+
+    def note_end_of(self, number: tf.Tensor) -> tf.data.Dataset:
+        """No records, but a note that a file was read to its end."""
+
+        @tf.autograph.experimental.do_not_convert
+        def note(number: tf.Tensor) -> tf.Tensor:
+            one = tf.IndexedSlices(tf.ones([1], tf.int64), tf.reshape(number, [1]))
+            with tf.control_dependencies([self._ends.scatter_add(one)]):
+                return tf.constant(False)
+
+        ended = tf.data.Dataset.from_tensors(number).filter(note)
+        return ended.map(tf.autograph.experimental.do_not_convert(lambda number: tf.constant(b"")))
+
+    def report(self) -> str | None:
+        """One sentence on what was left out since the last call."""
+        records = int(self._unparsable.numpy()) - self._told_records
+        self._told_records += records
+        said = [f"{records} record(s) that do not parse"] if records else []
+        said += [f"what follows damage in {report}" for report in self._newly_damaged()]
+        return f"tfrecord_input_fn left out {'; '.join(said)}." if said else None
+
+    def _newly_damaged(self) -> list[FileReport]:
+        found = []
+        for number in np.flatnonzero(self._ends.numpy()).tolist():
+            if number in self._damaged:
+                continue
+            report = verify(self._paths[number], compression=self._compressions[number])[0]
+            at_fault = not report.ok and report.problems[0].record is not None
+            self._damaged[number] = report if at_fault else None
+            if at_fault:
+                found.append(report)
+        return found

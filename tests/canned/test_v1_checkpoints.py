@@ -1,0 +1,136 @@
+"""Checkpoints of `tf.compat.v1.estimator` continue in today's canned models, slots included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+import estimand as est
+from estimand.canned import optimizers, v1_names
+from estimand.engine.substitutes import Source
+from tests.canned import cases
+from tests.canned.conftest import Continued
+
+C = cases.columns()
+
+# The same models as the v1 cases, with v1's settings spelled out.
+TODAY: dict[str, Callable[[dict[str, Any]], est.Estimator]] = {
+    "v1_dnn_classifier": lambda more: est.DNNClassifier(
+        [6], C.deep, optimizer=optimizers.Adagrad(0.05), loss_reduction="sum", **more
+    ),
+    "v1_dnn_regressor_batch_norm_adam": lambda more: est.DNNRegressor(
+        [6, 4],
+        C.deep,
+        batch_norm=True,
+        optimizer=optimizers.Adam(0.01, epsilon=1e-8),
+        loss_reduction="sum",
+        **more,
+    ),
+    "v1_dnn_classifier_rmsprop": lambda more: est.DNNClassifier(
+        [6], C.deep, n_classes=3, optimizer=optimizers.RMSprop(0.05, epsilon=1e-10), **more
+    ),
+    "v1_linear_classifier": lambda more: est.LinearClassifier(
+        C.wide,
+        weight_column="weight",
+        label_vocabulary=["no", "yes"],
+        loss_reduction="sum",
+        **more,
+    ),
+    "v1_linear_regressor_momentum": lambda more: est.LinearRegressor(
+        C.wide, optimizer=optimizers.SGD(0.001, momentum=0.9), loss_reduction="sum", **more
+    ),
+    "v1_wide_deep_classifier": lambda more: est.DNNLinearCombinedClassifier(
+        linear_feature_columns=C.wide,
+        dnn_feature_columns=C.deep,
+        dnn_hidden_units=[6],
+        batch_norm=True,
+        loss_reduction="sum",
+        **more,
+    ),
+    "v1_wide_deep_regressor_adam_twice": lambda more: est.DNNLinearCombinedRegressor(
+        linear_feature_columns=C.wide,
+        linear_optimizer="Adam",
+        dnn_feature_columns=C.deep,
+        dnn_optimizer="Adam",
+        dnn_hidden_units=[6],
+        loss_reduction="sum",
+        **more,
+    ),
+    "v1_baseline_classifier": lambda more: est.BaselineClassifier(
+        n_classes=3, loss_reduction="sum", **more
+    ),
+}
+
+
+def test_every_v1_case_is_tried() -> None:
+    assert set(TODAY) == {name for name in cases.CASES if name.startswith("v1_")}
+
+
+@pytest.mark.parametrize("continued", TODAY, indirect=True)
+def test_training_goes_on_with_the_old_slots(
+    continued: Continued, request: pytest.FixtureRequest
+) -> None:
+    make = TODAY[request.node.callspec.params["continued"]]
+    estimator = make({"model_dir": continued.directory})
+    estimator.train(lambda: continued.case.input_fn(repeat=True), steps=cases.MORE_STEPS)
+    got = estimator.evaluate(continued.case.input_fn)
+    expected = continued.expected["evaluate_after_more"]
+    names = expected.keys() - {"auc", "auc_precision_recall"}  # other rules in v1
+    assert names
+    for name in names:
+        assert float(got[name]) == pytest.approx(expected[name], rel=1e-3), name
+    saved = {name for name, _ in tf.train.list_variables(continued.directory)}
+    assert not any("/t_0/" in name or "/part_0/" in name for name in saved)
+
+
+@pytest.mark.parametrize("continued", ["v1_dnn_classifier"], indirect=True)
+def test_another_optimizer_than_the_checkpoints_is_refused(continued: Continued) -> None:
+    estimator = est.DNNClassifier(
+        [6], C.deep, optimizer="Adam", model_dir=continued.directory, loss_reduction="sum"
+    )
+    with pytest.raises(ValueError, match="Key training/Adam/dnn/logits/kernel/m not found"):
+        estimator.train(lambda: continued.case.input_fn(repeat=True), steps=1)
+
+
+# The table itself
+
+
+def test_slots_are_looked_for_under_all_v1_spellings() -> None:
+    name = "training/Ftrl/linear/linear_model/x/weights/linear"
+    for old in (
+        "linear/linear_model/x/weights/part_0/Ftrl_1",
+        "linear/linear_model/x/weights/Ftrl_1",
+    ):
+        assert v1_names.source_of(name, {old}) == Source((old,))
+
+
+def test_a_checkpoint_of_today_is_never_read_as_v1() -> None:
+    stored = {"w/Adagrad", "training/Adagrad/learning_rate", "global_step"}
+    assert v1_names.source_of("training/Adagrad/w/accumulator", stored) is None
+
+
+def test_beta_is_the_root_of_its_power() -> None:
+    stored = {"dnn/head/beta1_power", "global_step"}
+    source = v1_names.source_of("training/Adam/beta_1", stored, {"training/Adam/beta_1": 0.9})
+    assert source is not None
+    assert source.names == ("dnn/head/beta1_power", "global_step")
+    assert source.compute([0.85**41, 40]) == pytest.approx(0.85)
+
+
+def test_a_power_that_has_vanished_leaves_beta_as_given() -> None:
+    stored = {"head/beta1_power", "global_step"}
+    source = v1_names.source_of("training/Adam/beta_1", stored, {"training/Adam/beta_1": 0.9})
+    assert source is not None
+    assert source.compute([0.0, 5000]) == 0.9
+
+
+def test_the_second_optimizer_counts_from_the_global_step() -> None:
+    assert v1_names.source_of("training/Ftrl/iter", {"global_step"}) == Source(("global_step",))
+
+
+def test_shared_embeddings_were_inside_the_input_layer() -> None:
+    old = "dnn/input_from_feature_columns/input_layer/a_b_shared_embedding/embedding_weights"
+    assert v1_names.source_of("a_b_shared_embedding", {old}) == Source((old,))
