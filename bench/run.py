@@ -23,6 +23,7 @@ WORKLOADS = (
     "step_rate_with_hook",
     "wide_deep",
     "criteo",
+    "records",
     "cnn",
     "predict",
     "first_step",

@@ -45,9 +45,12 @@ _HOME = {
     "DNNLinearCombinedEstimator": "estimand.canned:DNNLinearCombinedEstimator",
     "DNNLinearCombinedRegressor": "estimand.canned:DNNLinearCombinedRegressor",
     "DNNRegressor": "estimand.canned:DNNRegressor",
+    "KMeans": "estimand.canned.kmeans:KMeans",
     "LinearClassifier": "estimand.canned:LinearClassifier",
     "LinearEstimator": "estimand.canned:LinearEstimator",
     "LinearRegressor": "estimand.canned:LinearRegressor",
+    "RNNClassifier": "estimand.canned.rnn:RNNClassifier",
+    "RNNEstimator": "estimand.canned.rnn:RNNEstimator",
     # heads
     "BinaryClassHead": "estimand.heads:BinaryClassHead",
     "Head": "estimand.heads:Head",
@@ -122,6 +125,9 @@ if TYPE_CHECKING:
     from estimand.canned import LinearClassifier as LinearClassifier
     from estimand.canned import LinearEstimator as LinearEstimator
     from estimand.canned import LinearRegressor as LinearRegressor
+    from estimand.canned.kmeans import KMeans as KMeans
+    from estimand.canned.rnn import RNNClassifier as RNNClassifier
+    from estimand.canned.rnn import RNNEstimator as RNNEstimator
     from estimand.core import errors as errors
     from estimand.core.config import RunConfig as RunConfig
     from estimand.core.hparams import HParams as HParams

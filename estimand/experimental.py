@@ -13,6 +13,9 @@ _EARLY_STOPPING = "estimand.hooks.early_stopping"
 
 # Public name -> the module where it lives.
 _HOME = {
+    "KMeans": "estimand.canned.kmeans",
+    "RNNClassifier": "estimand.canned.rnn",
+    "RNNEstimator": "estimand.canned.rnn",
     "call_logit_fn": "estimand.canned.logit_fns",
     "dnn_logit_fn_builder": "estimand.canned.logit_fns",
     "linear_logit_fn_builder": "estimand.canned.logit_fns",

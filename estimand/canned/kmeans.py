@@ -144,7 +144,7 @@ def kmeans_model_fn(
         points = points_of(features, feature_columns)
         clusters = Clusters(settings, points.shape[1])
         training = mode == ModeKeys.TRAIN
-        with tf.control_dependencies(clusters.start(points) if training else []):
+        with tf.control_dependencies(clusters.prepare(points) if training else []):
             distances, index, nearest = clusters.nearest(points)
             loss = tf.reduce_sum(nearest)
         predictions = {_ALL_DISTANCES: distances, _CLUSTER_INDEX: index}
@@ -165,7 +165,7 @@ def kmeans_model_fn(
         with tf.control_dependencies([distances, loss]):
             moved = clusters.step(points, index)
         with tf.control_dependencies([moved]):
-            train_op = _v1.train.get_global_step().assign_add(1, read_value=False)
+            train_op = tf.identity(_v1.train.get_global_step().assign_add(1))
         hooks = [] if tolerance is None else [_StopWhenSettled(loss, tolerance)]
         return EstimatorSpec(
             mode, predictions=predictions, loss=loss, train_op=train_op, training_hooks=hooks

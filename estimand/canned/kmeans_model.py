@@ -118,16 +118,23 @@ class Clusters:
         count = _how_many(centers)
         return centers[:count]
 
-    def start(self, points: tf.Tensor) -> list[Any]:
-        """Take missing centers from the points, if any are missing; what has to run for it."""
-        if self.settings.start is None:
-            return []
+    def prepare(self, points: tf.Tensor) -> list[Any]:
+        """What has to run before the distances of a training step are computed."""
+        ready = [] if self.settings.start is None else [self._start(points, self.settings.start)]
+        if self.countdown is None:
+            return ready
+        with tf.control_dependencies(ready):
+            started = self.ready.read_value()
+            return [tf.cond(started, self._begin_step, lambda: tf.constant(False))]
+
+    def _start(self, points: tf.Tensor, start: Start) -> tf.Tensor:
+        """Take missing centers from the points, if any are missing."""
         centers = self.centers.read_value()
         count = _how_many(centers)
         candidates = points
         if self.settings.distance == COSINE:
             candidates = tf.math.l2_normalize(points, axis=1)
-        choose = self.settings.start.choose(candidates, self.settings.clusters - count)
+        choose = start.choose(candidates, self.settings.clusters - count)
 
         def take() -> tf.Tensor:
             new = choose()
@@ -144,7 +151,7 @@ class Clusters:
             with tf.control_dependencies(_operations(done)):
                 return tf.constant(True)
 
-        return [tf.cond(self.ready.read_value(), lambda: tf.constant(False), take)]
+        return tf.cond(self.ready.read_value(), lambda: tf.constant(False), take)
 
     # Distances
 
@@ -198,9 +205,7 @@ class Clusters:
         return [self.centers.assign(centers, read_value=False)]
 
     def _mini_batch(self, points: tf.Tensor, index: tf.Tensor) -> list[Any]:
-        ready = [self._begin_iteration()] if self.countdown is not None else []
-        with tf.control_dependencies(_operations(ready)):
-            centers, before = self.moved.read_value(), self.counts.read_value()
+        centers, before = self.moved.read_value(), self.counts.read_value()
         sums, counts = self._sums(points, index)
         together = before + counts
         pull = sums - tf.cast(counts, sums.dtype)[:, None] * centers
@@ -210,7 +215,7 @@ class Clusters:
             self.counts.assign(together, read_value=False),
         ]
 
-    def _begin_iteration(self) -> tf.Tensor:
+    def _begin_step(self) -> tf.Tensor:
         """After so many steps: use the moved centers from now on, and count anew."""
         left = self.countdown.read_value()
 
@@ -226,7 +231,9 @@ class Clusters:
                 return tf.constant(self.settings.steps_per_iteration - 1, tf.int64)
 
         next_left = tf.cond(left <= 0, renew, lambda: left - 1)
-        return self.countdown.assign(next_left, read_value=False)
+        counted = [self.countdown.assign(next_left, read_value=False)]
+        with tf.control_dependencies(_operations(counted)):
+            return tf.constant(True)
 
 
 def squared_distances(points: tf.Tensor, centers: tf.Tensor) -> tf.Tensor:

@@ -51,15 +51,12 @@ def linear_model_fn(
 
 
 def tuple_of(feature_columns: Any) -> Any:
-    """Columns may come from a generator, but are needed once per mode."""
+    """Columns may come from a generator, but are needed once per mode; a single one is taken."""
     if feature_columns is None:
         return ()
-    return tuple(feature_columns) if _is_plain_iterable(feature_columns) else feature_columns
-
-
-def _is_plain_iterable(given: Any) -> bool:
-    # A single column is a named tuple: taken apart, it would give a puzzling error later.
-    return hasattr(given, "__iter__") and not hasattr(given, "_fields")
+    if hasattr(feature_columns, "_fields"):  # a column is a named tuple: not to be taken apart
+        return (feature_columns,)
+    return tuple(feature_columns) if hasattr(feature_columns, "__iter__") else feature_columns
 
 
 def head_scope(head: Any) -> str:

@@ -55,8 +55,8 @@ def source_of(
         old = f"{_V1_INPUT_LAYER}{name}/embedding_weights"
         return Source((old,)) if old in stored else None
     found = _TRAINING.match(name)
-    if found is None or any(n.startswith(f"training/{found['scope']}/") for n in stored):
-        return None
+    if found is None or any(n.startswith("training/") for n in stored):
+        return None  # no state of an optimizer, or no v1 checkpoint
     scope, rest = found["scope"], found["rest"]
     kind = (kinds or {}).get(scope) or re.sub(r"_\d+$", "", scope)
     if rest == "iter":
@@ -71,6 +71,8 @@ def _slot_source(
 ) -> Source | None:
     variable, _, slot = rest.rpartition("/")
     v1_slot = SLOTS.get(kind, {}).get(slot)
+    if _SHARED.match(variable):
+        variable = f"{_V1_INPUT_LAYER}{variable}/embedding_weights"
     candidates = [f"{variable}{infix}{v1_slot}" for infix in INFIXES]
     old = next((n for n in candidates if n in stored), None)
     if v1_slot is None or old is None:
@@ -108,13 +110,24 @@ def _root(power: Any, step: Any, given: float) -> float:
     return power ** (1.0 / (step + 1))
 
 
-def note_optimizer(kind: str, scope: str, hypers: Mapping[str, Any]) -> None:
-    """Let the model being built take this optimizer's state from v1 checkpoints, too."""
+def note_optimizer(
+    kind: str, scope: str, hypers: Mapping[str, Any], slots: Mapping[str, float]
+) -> None:
+    """Let the model being built take this optimizer's state from v1 checkpoints, too.
+
+    And from those of today's `tf.estimator`, which has no slots for shared embeddings: it never
+    trained them. Theirs start from the values `slots`.
+    """
     values = {scope + name: value for name, value in hypers.items()}
     kinds = {scope.removeprefix("training/").rstrip("/"): kind}
 
     def find(name: str, stored: Collection[str]) -> Source | None:
-        return source_of(name, stored, values, kinds) if name.startswith(scope) else None
+        if not name.startswith(scope):
+            return None
+        variable, _, slot = name.removeprefix(scope).rpartition("/")
+        if _SHARED.match(variable) and variable in stored and slot in slots:
+            return Source((), slots[slot])
+        return source_of(name, stored, values, kinds)
 
     note_substitutes(tf.compat.v1.get_default_graph(), find)
 

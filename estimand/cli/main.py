@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from estimand import __version__
+from estimand.cli.checkpoint import checkpoint
 from estimand.cli.doctor import doctor
 from estimand.cli.eval import evaluate
-from estimand.cli.records import records
 from estimand.cli.predict import predict
+from estimand.cli.records import records
 from estimand.cli.show import show
 
 
@@ -21,6 +22,7 @@ def main(context: click.Context, verbose: bool) -> None:
     context.obj = {"verbose": verbose}
 
 
+main.add_command(checkpoint)
 main.add_command(doctor)
 main.add_command(evaluate)
 main.add_command(records)

@@ -68,7 +68,7 @@ def print_facts(console: Console, facts: dict[str, Any]) -> None:
     for graph in facts["graphs"]:
         table = Table(title=f"Signatures ({', '.join(graph['tags'])})", title_justify="left")
         for column in ("signature", "method", "", "name", "type", "shape", "tensor"):
-            table.add_column(column, overflow="fold")
+            table.add_column(column, overflow="fold", no_wrap=column != "tensor")
         for name, signature in graph["signatures"].items():
             method = signature["method"].rpartition("/")[2]
             head = (name, method)

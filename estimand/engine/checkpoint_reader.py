@@ -246,7 +246,9 @@ def _combined(
             continue
         value = source.compute([next(remaining) for _ in source.names])
         with eager_mode():
-            result.append(tf.cast(value, one.dtype))
+            value = tf.cast(value, one.dtype)
+            known = one.shape is not None and None not in one.shape
+            result.append(tf.broadcast_to(value, one.shape) if known else value)
     return result
 
 

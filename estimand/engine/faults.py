@@ -52,11 +52,17 @@ def told_plainly(given: Callable[[], ModelInput | None], *, eager: bool = False)
         if told is None:
             raise
         raise told from (told.__cause__ or error)
+    except UnicodeDecodeError as error:
+        # What TensorFlow's error turns into where its message quotes data that is not text.
+        told = _told_by_source(error, given())
+        if told is None:
+            raise
+        raise told from None
     finally:
         _report_skipped(given())
 
 
-def _told_by_source(error: tf.errors.OpError, given: ModelInput | None) -> Exception | None:
+def _told_by_source(error: Exception, given: ModelInput | None) -> Exception | None:
     for source in given.sources if given is not None else ():
         told = source.explain_error(error)
         if told is not None:

@@ -27,6 +27,7 @@ _FAIL_ON_EXTERNAL_STATE = 2
 _HARMLESS_STATE = re.compile(
     r"AssignAddVariableOp|Assert|(?!.*(Random|Generator|Shuffle)).*Dataset(V\d)?"
     r"|StatefulPartitionedCall|If|While|Case"  # whose bodies are looked at, too
+    r"|DatasetToSingleElement"  # of a Dataset made inside of a function
 )
 
 Unpack = Callable[[Any], tuple[Any, Any]]

@@ -121,7 +121,7 @@ def _trace(
         del features, labels  # there is no input_fn: they come from the receiver
         receiver = _checked_receiver(receiver_fn(), mode)
         labels = getattr(receiver, "labels", None)
-        spec = estimator._build(receiver.features, labels, mode)
+        spec: Any = estimator._build(receiver.features, labels, mode)
         if hasattr(spec, "as_estimator_spec"):
             spec = spec.as_estimator_spec()
         if isinstance(spec, EstimatorSpec):  # else whoever traces us complains

@@ -64,6 +64,8 @@ def _array(info: TensorInfo, value: Any) -> np.ndarray:
     if hasattr(value, "numpy"):
         value = value.numpy()
     try:
+        if info.dtype == "string" and not isinstance(value, np.ndarray):
+            return np.array(value, object)  # arrays of bytes would lose zeros at the end
         return np.asarray(value)
     except ValueError as error:
         raise InputError(

@@ -28,7 +28,7 @@ class Tables:
         self.initializers: list[tf.Operation] = []
         self._prefix = fresh_resource_name()
         self._numbers = itertools.count()
-        self._objects = {
+        self._objects: dict[int, Any] = {
             id(handle): table
             for table in trace.kept
             if (handle := getattr(table, "resource_handle", None)) is not None
@@ -43,7 +43,7 @@ class Tables:
         """The handle of a table with the same contents, filled when the model is loaded."""
         name = f"{self._prefix}/{next(self._numbers)}"
         table = self._objects.get(id(outer))
-        if inner.name in self._filled_by_graph:
+        if table is not None and inner.name in self._filled_by_graph:
             return _new_table(table.key_dtype, table.value_dtype, name)
         exported = _contents(outer)
         if exported is None:
@@ -112,7 +112,8 @@ def replacement(outer: tf.Tensor, inner: tf.Tensor, tables: Tables) -> tf.Tensor
 def _contents(handle: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor] | None:
     """Keys and values of a table; None of anything else, and of tables with keys of many parts."""
     with tf_private.eager_mode():
-        types = next((t for t in itertools.product(_TABLE_TYPES, repeat=2) if _fits(handle, *t)), None)
+        pairs = itertools.product(_TABLE_TYPES, repeat=2)
+        types = next((pair for pair in pairs if _fits(handle, *pair)), None)
         if types is None:
             return None
         # With wrong types this op does not fail, it ends the process: hence the trial before.
@@ -126,7 +127,9 @@ def _fits(handle: tf.Tensor, key_type: tf.DType, value_type: tf.DType) -> bool:
     """Whether this is the handle of a table of these types; only its kernel knows."""
     try:
         tf.raw_ops.LookupTableFindV2(
-            table_handle=handle, keys=tf.zeros([0], key_type), default_value=tf.zeros([], value_type)
+            table_handle=handle,
+            keys=tf.zeros([0], key_type),
+            default_value=tf.zeros([], value_type),
         )
     except tf.errors.InvalidArgumentError as error:
         return "for default value" in str(error)  # the types fit: values are whole rows

@@ -12,6 +12,7 @@ import datetime
 import json
 import os
 import platform
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,13 +26,15 @@ from estimand.export import reading
 from estimand.export.saved_model import EXTRA_FOLDER, ModeGraph
 
 _STEP = "global_step"
-_noted: contextvars.ContextVar[dict[str, Any]] = contextvars.ContextVar("noted", default={})
+_noted: contextvars.ContextVar[Mapping[str, Any] | None] = contextvars.ContextVar(
+    "noted", default=None
+)
 
 
 @contextlib.contextmanager
 def noting(**entries: Any) -> Iterator[None]:
     """Let the cards of what is exported inside have these entries too (metrics, exporter)."""
-    token = _noted.set({**_noted.get(), **entries})
+    token = _noted.set({**(_noted.get() or {}), **entries})
     try:
         yield
     finally:
@@ -61,7 +64,7 @@ class Notes:
         module = getattr(function, "__module__", "")
         return cls(
             f"{module}.{name}", estimator.model_dir, checkpoint, estimator.params,
-            extra=dict(_noted.get()),
+            extra=dict(_noted.get() or {}),
         )  # fmt: skip
 
     def note_features(self, mode: str, receiver: Any) -> None:
@@ -215,8 +218,6 @@ def _versions() -> dict[str, str]:
         "tensorflow": tf.__version__,
         "python": platform.python_version(),
     }
-    import sys
-
     if "keras" in sys.modules and hasattr(sys.modules["keras"], "__version__"):
         found["keras"] = sys.modules["keras"].__version__
     return found

@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import NoModelError
+from estimand.export.holding import MODEL_FILES, model_file
 
 CARD_FILE = "model_card.json"
-MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
 # Signatures that TensorFlow adds for itself: how to initialize, how to make a step.
 _INTERNAL = re.compile(r"__saved_model_")
 
@@ -27,17 +27,17 @@ class MetaGraph:
     signatures: dict[str, dict[str, Any]]
 
 
-def find_version(directory: str | os.PathLike[str]) -> str:
+def find_version(directory: str | os.PathLike[str] | bytes) -> str:
     """The directory itself if it is an export, else its newest version."""
     directory = os.fsdecode(directory)
-    if is_export(directory):
+    if model_file(directory) is not None:
         return directory
     if not os.path.isdir(directory):
         raise NoModelError(f"There is no directory {directory!r} to load a model from.")
     numbered = [name for name in os.listdir(directory) if name.isdecimal()]
     for name in sorted(numbered, key=int, reverse=True):
         path = os.path.join(directory, name)
-        if is_export(path):
+        if model_file(path) is not None:
             return path
     inside = sorted(os.listdir(directory))[:8]
     raise NoModelError(
@@ -45,10 +45,6 @@ def find_version(directory: str | os.PathLike[str]) -> str:
         f"(a directory named by a number). It has: {inside or 'nothing'}. Give what "
         "export_saved_model returned, or its export_dir_base."
     )
-
-
-def is_export(directory: str) -> bool:
-    return any(os.path.isfile(os.path.join(directory, name)) for name in MODEL_FILES)
 
 
 def read_meta_graphs(export: str) -> list[MetaGraph]:

@@ -85,9 +85,10 @@ def _csv_rows(path: str) -> Iterator[Row]:
         reader = csv.DictReader(file)
         for row in reader:
             if None in row or None in row.values():
+                columns = len(reader.fieldnames or ())
                 raise InputError(
-                    f"{path}, line {reader.line_num}: the header has {len(reader.fieldnames or ())} "
-                    "columns, this line has more or fewer."
+                    f"{path}, line {reader.line_num}: the header has {columns} columns, this "
+                    "line has more or fewer."
                 )
             yield row
 

@@ -85,9 +85,7 @@ def check_assets_extra(assets_extra: Mapping[str, str] | None) -> None:
             )
 
 
-def _fill(
-    session: Any, variables: Sequence[tf.Variable], values: Sequence[tf.Tensor]
-) -> None:
+def _fill(session: Any, variables: Sequence[tf.Variable], values: Sequence[tf.Tensor]) -> None:
     """Give the variables their values without adding an op to the graph."""
     for variable, value in zip(variables, values, strict=True):
         session.run(variable.initializer, {variable.initializer.inputs[1]: value.numpy()})

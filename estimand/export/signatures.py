@@ -171,5 +171,3 @@ def _report(found: Mapping[str, Any], excluded: Mapping[str, str]) -> None:
         _log.info("Signature %r left out of the export: %s", name, why)
     if DEFAULT not in found:
         _log.warning("Export includes no default signature!")
-
-

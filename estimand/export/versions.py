@@ -3,12 +3,11 @@
 A version is written under a name that begins with `temp-`, which servers pass over, and renamed
 when it is on the disk. Its writer holds a lock on it as long as it lives, so that what a killed
 one left behind can be told from what a living one is about to finish. Whoever serves a version
-may `hold` it: what is held is not collected as garbage.
+may hold it (`holding.Hold`): what is held is not collected as garbage.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import logging
 import os
@@ -20,13 +19,7 @@ from collections.abc import Callable
 
 from estimand.core.errors import ExportWriteError
 from estimand.engine.atomic_files import sync_directory, sync_file
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
-MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+from estimand.export.holding import LOCKS, close, model_file, try_lock
 
 _DRAFT = "temp-"
 _OURS = re.compile(r"temp-\d+-[0-9a-f]{8}$")
@@ -59,7 +52,7 @@ def write_version(base: str | os.PathLike[str], write: Callable[[str], None]) ->
         raise _not_written(base, error) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)  # not there any more if all went well
-        _close(lock)
+        close(lock)
 
 
 def versions(base: str | os.PathLike[str]) -> list[str]:
@@ -77,7 +70,7 @@ def collect_garbage(base: str | os.PathLike[str], keep: int | None) -> list[str]
         return []
     deleted = []
     for version in versions(base)[: -max(keep, 1)]:
-        lock = _try_lock(_model_file(version) or version)
+        lock = try_lock(model_file(version) or version)
         if lock is None:
             _log.info("Keeping %s: it is in use.", version)
             continue
@@ -89,42 +82,8 @@ def collect_garbage(base: str | os.PathLike[str], keep: int | None) -> list[str]
             if error.errno != errno.ENOENT:
                 _log.warning("Could not delete the old export %s: %s", version, error)
         finally:
-            _close(lock)
+            close(lock)
     return deleted
-
-
-class Hold:
-    """Keeps a version from being collected; ends with `release`, or with the process.
-
-    >>> import pathlib, tempfile
-    >>> base = tempfile.mkdtemp()
-    >>> for _ in range(2):
-    ...     path = write_version(base, lambda path: pathlib.Path(path, "saved_model.pb").touch())
-    >>> hold = Hold(versions(base)[0])
-    >>> collect_garbage(base, keep=1)
-    []
-    >>> hold.release()
-    >>> len(collect_garbage(base, keep=1))
-    1
-    """
-
-    def __init__(self, version: str | os.PathLike[str]) -> None:
-        path = _model_file(version)
-        if path is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(version))
-        self._descriptor: int | None = os.open(path, os.O_RDONLY)
-        if fcntl is not None:
-            try:
-                fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:  # being deleted at this moment
-                self.release()
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
-            except OSError:
-                pass  # a file system without locks
-
-    def release(self) -> None:
-        descriptor, self._descriptor = self._descriptor, None
-        _close(descriptor)
 
 
 def clean_leftovers(base: str) -> None:
@@ -170,11 +129,11 @@ def _new_draft(base: str) -> tuple[str, int | None]:
             os.mkdir(path)
         except OSError as error:
             raise _not_written(base, error) from error
-        lock = _try_lock(path)
-        if fcntl is None or (lock is not None and os.path.isdir(path)):
+        lock = try_lock(path)
+        if not LOCKS or (lock is not None and os.path.isdir(path)):
             return path, lock
         # Another export took it for a leftover before it was locked: try again.
-        _close(lock)
+        close(lock)
 
 
 def _sync_tree(directory: str) -> None:
@@ -215,43 +174,14 @@ def _delete(version: str) -> None:
     shutil.rmtree(doomed, ignore_errors=True)
 
 
-def _model_file(version: str | os.PathLike[str]) -> str | None:
-    paths = [os.path.join(version, name) for name in MODEL_FILES]
-    return next((path for path in paths if os.path.exists(path)), None)
-
-
 def _is_left_over(name: str, path: str) -> bool:
-    if _OURS.match(name) and fcntl is not None:
-        lock = _try_lock(path)
+    if _OURS.match(name) and LOCKS:
+        lock = try_lock(path)
         if lock is None:
             return False
-        _close(lock)
+        close(lock)
         return True
     try:
         return time.time() - os.stat(path).st_mtime > _STALE_SECONDS
     except OSError:
         return False
-
-
-def _try_lock(path: str) -> int | None:
-    """The descriptor of the locked file or directory; None if another holds it or it is gone."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except OSError:
-        return None
-    if fcntl is None:
-        return descriptor
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    except OSError:
-        pass  # a file system without locks
-    return descriptor
-
-
-def _close(descriptor: int | None) -> None:
-    if descriptor is not None:
-        with contextlib.suppress(OSError):
-            os.close(descriptor)

@@ -153,7 +153,8 @@ def _crossed(column: Any, cache: FeatureTensors, state: Any) -> DenseIds | None:
                 given.append(part.given)
     inputs = [tf.expand_dims(values, 1) for values in (*from_columns, *plain)]
     cross = tf.sparse.cross_hashed(inputs, column.hash_bucket_size, column.hash_key)
-    ids = tf.ensure_shape(cross.values, inputs[0].shape[:1])
+    ids = cross.values  # one per example, in order: every input has one
+    ids.set_shape(inputs[0].shape[:1])
     all_given = None
     for part in given:
         all_given = part if all_given is None else tf.logical_and(all_given, part)

@@ -13,9 +13,10 @@ from estimand.features.dense_ids import DenseIds
 def dense_lookup(table: Any, ids: DenseIds, max_norm: float | None = None) -> tf.Tensor:
     """One row per example, zeros where there is none. Gradients are IndexedSlices."""
     if max_norm is None:
-        return sum_of_lookups([table], [ids])
-    rows = tf.nn.embedding_lookup(table, ids.row, max_norm=max_norm)
-    return rows if ids.found is None else _sum_of_found(ids.found[None], [rows])
+        rows = tf.gather(table, ids.row)
+    else:
+        rows = tf.nn.embedding_lookup(table, ids.row, max_norm=max_norm)
+    return rows if ids.found is None else _found_rows(ids.found, rows)
 
 
 def sum_of_lookups(tables: Sequence[Any], ids: Sequence[DenseIds]) -> tf.Tensor:
@@ -24,42 +25,51 @@ def sum_of_lookups(tables: Sequence[Any], ids: Sequence[DenseIds]) -> tf.Tensor:
     What hides the rows of missing values is done for all columns at once: small ops cost more
     here than arithmetic.
     """
-    terms = []
-    some_missing = []
-    for table, column_ids in zip(tables, ids, strict=True):
-        if column_ids.always_found:
-            terms.append(tf.gather(table, column_ids.ids))
-        else:
-            some_missing.append((table, column_ids))
-    if some_missing:
-        marked = tf.stack([column_ids.marked for _, column_ids in some_missing])
-        rows = tf.unstack(tf.maximum(marked, 0), num=len(some_missing))
-        gathered = [
-            tf.gather(table, row) for (table, _), row in zip(some_missing, rows, strict=True)
-        ]
-        terms.append(_sum_of_found(marked >= 0, gathered))
+    pairs = list(zip(tables, ids, strict=True))
+    some_missing = [pair for pair in pairs if not pair[1].always_found]
+    if len(some_missing) < 2:
+        return _sum([dense_lookup(*pair) for pair in pairs])
+    terms = [dense_lookup(*pair) for pair in pairs if pair[1].always_found]
+    marked = tf.stack([column_ids.marked for _, column_ids in some_missing])
+    rows = tf.unstack(tf.maximum(marked, 0), num=len(some_missing))
+    gathered = [tf.gather(table, row) for (table, _), row in zip(some_missing, rows, strict=True)]
+    return _sum([*terms, _sum_of_found_rows(marked >= 0, gathered)])
+
+
+def _sum(terms: list[tf.Tensor]) -> tf.Tensor:
     return terms[0] if len(terms) == 1 else tf.add_n(terms)
 
 
-def _sum_of_found(found: tf.Tensor, rows: list[tf.Tensor]) -> tf.Tensor:
-    """The sum over columns of those rows that are found ([columns, batch]).
+# Rows that are not found are nothing, also in the place of NaN. The gradient of `tf.where` itself
+# would first work out how its arguments were broadcast, in a dozen ops for each column.
 
-    Not found is nothing, also in the place of NaN. The gradient of `tf.where` would first work
-    out how its arguments were broadcast, in a dozen ops.
-    """
+
+def _found_rows(found: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    chosen = tf.expand_dims(found, -1)
+
+    @tf.custom_gradient
+    def choose(values: tf.Tensor) -> Any:
+        return _where(chosen, values), lambda upstream: _where(chosen, upstream)
+
+    return choose(rows)
+
+
+def _sum_of_found_rows(found: tf.Tensor, rows: list[tf.Tensor]) -> tf.Tensor:
+    """The sum over columns of the rows that are found ([columns, batch])."""
     chosen = tf.expand_dims(found, -1)
 
     @tf.custom_gradient
     def add_up(*values: tf.Tensor) -> Any:
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
-            spread = tf.where(chosen, upstream[None], tf.zeros([], upstream.dtype))
-            return tf.unstack(spread, num=len(values))
+            return tf.unstack(_where(chosen, upstream[None]), num=len(values))
 
-        kept = tf.where(chosen, tf.stack(values), tf.zeros([], values[0].dtype))
-        total = tf.squeeze(kept, 0) if len(values) == 1 else tf.reduce_sum(kept, 0)
-        return total, gradient
+        return tf.reduce_sum(_where(chosen, tf.stack(values)), 0), gradient
 
     return add_up(*rows)
+
+
+def _where(chosen: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    return tf.where(chosen, values, tf.zeros([], values.dtype))
 
 
 def sparse_lookup(

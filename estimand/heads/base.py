@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.core import expectations
 from estimand.core.errors import HeadError
 from estimand.core.export_output import ExportOutput, PredictOutput
 from estimand.core.modes import ModeKeys
@@ -101,6 +102,7 @@ class Head(abc.ABC):
         `update_ops` run with the step; what Keras layers update runs by itself.
         """
         check_mode(mode)
+        _note_label_range(self.label_range, None)
         with tf.name_scope(self.name or "head"):
             predictions = self.predictions(logits)
             if mode == ModeKeys.PREDICT:
@@ -141,6 +143,15 @@ class Head(abc.ABC):
 
     def _summary_key(self, key: str) -> str:
         return f"{key}/{self.name}" if self.name else key
+
+
+def _note_label_range(accepted: Any, head: str | None) -> None:
+    """For the check of the first batch; a head of several has a range by head."""
+    if isinstance(accepted, dict):
+        for name, of_head in accepted.items():
+            _note_label_range(of_head, name)
+    elif accepted is not None:
+        expectations.expect_labels(*accepted, head)
 
 
 def check_mode(mode: Any) -> None:

@@ -53,8 +53,9 @@ class Dialect:
     na_value: str = ""
 
     def split(self, line: str) -> list[str]:
-        quoting = csv.QUOTE_MINIMAL if self.use_quote_delim else csv.QUOTE_NONE
-        return next(csv.reader([line], delimiter=self.field_delim, quoting=quoting), [])
+        if not self.use_quote_delim:
+            return line.split(self.field_delim)
+        return next(csv.reader([line], delimiter=self.field_delim), [])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,7 +223,9 @@ def _guess_types(columns: int, sample: Iterable[Sequence[str]], na_value: str) -
     """int64 where all values are integers, float32 where all are numbers, else string."""
     guessed: list[tf.DType | None] = [None] * columns
     for row in sample:
-        for i, field in enumerate(row[:columns]):
+        if len(row) != columns:  # broken; reading it will say so
+            continue
+        for i, field in enumerate(row):
             if guessed[i] != tf.string and field not in ("", na_value):
                 guessed[i] = _wider(guessed[i], field)
     return [tf.string if dtype is None else dtype for dtype in guessed]

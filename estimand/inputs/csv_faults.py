@@ -35,14 +35,13 @@ def first_fault(
     comment: str | None,
 ) -> Fault | None:
     """Read the files in order until a line is met that cannot be decoded."""
-    with tf_private.eager_mode(), tf.device("/cpu:0"):
-        for file, lines_before in zip(files, skip, strict=True):
-            for block in _blocks(file, lines_before, comment):
-                if _decodes(columns, [line for _, line in block]):
-                    continue
-                for number, line in block:
-                    if not _decodes(columns, [line]):
-                        return _explain(columns, file.path, number, line)
+    for file, lines_before in zip(files, skip, strict=True):
+        for block in _blocks(file, lines_before, comment):
+            if decodes(columns, [line for _, line in block]):
+                continue
+            for number, line in block:
+                if not decodes(columns, [line]):
+                    return _explain(columns, file.path, number, line)
     return None
 
 
@@ -52,15 +51,16 @@ def _blocks(file: InputFile, skip: int, comment: str | None) -> Iterator[list[tu
         yield block
 
 
-def _decodes(columns: CsvColumns, lines: list[bytes], only: Column | None = None) -> bool:
+def decodes(columns: CsvColumns, lines: list[bytes], only: Column | None = None) -> bool:
     """Asked of TensorFlow itself: what it refuses is broken, whatever another parser says."""
-    try:
-        if only is None:
-            columns.decode(tf.constant(lines))
-        else:
-            columns.decode_one(tf.constant(lines), only)
-    except tf.errors.InvalidArgumentError:
-        return False
+    with tf_private.eager_mode(), tf.device("/cpu:0"):
+        try:
+            if only is None:
+                columns.decode(tf.constant(lines))
+            else:
+                columns.decode_one(tf.constant(lines), only)
+        except tf.errors.InvalidArgumentError:
+            return False
     return True
 
 
@@ -84,7 +84,7 @@ def _explain(columns: CsvColumns, path: str, number: int, line: bytes) -> Fault:
             f"({', '.join(columns.names)}): {shown}",
         )
     for column in columns.read:
-        if not _decodes(columns, [line], column):
+        if not decodes(columns, [line], column):
             return _explain_field(columns, column, path, number, fields[column.index])
     return Fault(path, number, f": misplaced quotes: {shown}")
 

@@ -24,7 +24,7 @@ from estimand.inputs.csv_columns import (
     check_known,
     make_columns,
 )
-from estimand.inputs.csv_faults import first_fault
+from estimand.inputs.csv_faults import decodes, first_fault
 from estimand.inputs.files import InputFile, Paths, decoded, text_files
 from estimand.inputs.lines import (
     BLOCK,
@@ -34,9 +34,8 @@ from estimand.inputs.lines import (
     is_data,
     missing_file,
     name_in_messages,
-    without,
 )
-from estimand.inputs.order import Order
+from estimand.inputs.order import Epoch, Order
 from estimand.inputs.sources import note_source
 
 _WHERE = "csv_input_fn"
@@ -241,10 +240,19 @@ class CsvReading:
         self._counter = SkipCounter() if asked.on_error == "skip" else None
 
     def dataset(self, order: Order, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
-        blocks = without(self._lines.blocks(order, context), self._asked.comment)
-        if self._counter is not None:
-            blocks = keep_readable(blocks, self._columns.decode, self._counter, BLOCK)
-        return order.batches(blocks.unbatch(), self._decode)
+        share, comment = self._lines.share_of(context), self._asked.comment
+        share.check_not_empty(_WHERE, comment, self._can_be_read)
+
+        def rows(epoch: Epoch | None) -> tf.data.Dataset:
+            blocks = share.blocks(epoch, comment)
+            if self._counter is not None:
+                blocks = keep_readable(blocks, self._columns.decode, self._counter, BLOCK)
+            return blocks.unbatch()
+
+        return order.batches(rows, self._decode)
+
+    def _can_be_read(self, line: bytes) -> bool:
+        return self._counter is None or decodes(self._columns, [line])
 
     def _decode(self, lines: tf.Tensor) -> Any:
         names = [column.name for column in self._columns.read]

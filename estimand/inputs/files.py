@@ -179,6 +179,14 @@ def not_utf8(where: str, path: str, number: int, line: bytes, error: UnicodeDeco
     )
 
 
+def is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def short_list(paths: Sequence[str]) -> str:
     """The files in a few words.
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import tensorflow as tf
 
 from estimand.core.errors import InputError
 from estimand.inputs.files import InputFile
-from estimand.inputs.order import Order
+from estimand.inputs.order import Epoch
 
 # What is done to lines one by one costs more than reading them; done to blocks it is free.
 BLOCK = 1024
@@ -33,40 +34,69 @@ class LineFiles:
     files: tuple[InputFile, ...]
     skip: tuple[int, ...]
     labels: tuple[int, ...] | None = None
+    every: tuple[int, int] = (1, 0)  # (n, i): only the i-th of every n lines
 
-    def blocks(self, order: Order, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
-        """Blocks of up to BLOCK lines; when shuffling, from several files in turn.
+    def share_of(self, context: tf.distribute.InputContext | None) -> LineFiles:
+        """What one of several input pipelines reads: whole files if there are enough of them."""
+        if context is None or context.num_input_pipelines == 1:
+            return self
+        number, own = context.num_input_pipelines, context.input_pipeline_id
+        if len(self.files) < number:
+            return dataclasses.replace(self, every=(number, own))
+        part = slice(own, None, number)
+        labels = None if self.labels is None else self.labels[part]
+        return LineFiles(self.files[part], self.skip[part], labels)
 
-        With an input context, only the share of that pipeline: whole files where there are
-        enough of them, else every n-th line.
-        """
-        files = self._listed()
-        pipelines = context.num_input_pipelines if context is not None else 1
-        by_file = pipelines > 1 and len(self.files) >= pipelines
-        if context is not None and by_file:
-            files = files.shard(pipelines, context.input_pipeline_id)
-        if order.shuffle and len(self.files) > 1:
-            files = files.shuffle(len(self.files), order.seed, reshuffle_each_iteration=True)
+    def blocks(self, epoch: Epoch | None, comment: str | None) -> tf.data.Dataset:
+        """Blocks of up to BLOCK lines of data; when shuffling, from several files in turn."""
+        files = self._listed(epoch)
+        if epoch is None or len(self.files) == 1 or self.every[0] > 1:
+            # All pipelines that share the lines have to see them in the same order.
+            lines = files.flat_map(_lines_of)
+        else:
             at_a_time = min(_FILES_AT_A_TIME, len(self.files))
             lines = files.interleave(_lines_of, at_a_time, _LINES_IN_TURN)
-        else:
-            lines = files.flat_map(_lines_of)
-        if context is not None and pipelines > 1 and not by_file:
-            lines = lines.shard(pipelines, context.input_pipeline_id)
         blocks = lines.batch(BLOCK)
         if any(file.has_bom for file, skip in zip(self.files, self.skip, strict=True) if not skip):
             blocks = blocks.map(tf.autograph.experimental.do_not_convert(_without_bom))
+        blocks = without(blocks, comment)
+        if self.every[0] > 1:
+            blocks = blocks.unbatch().shard(*self.every).batch(BLOCK)
         return blocks
 
-    def _listed(self) -> tf.data.Dataset:
+    def _listed(self, epoch: Epoch | None) -> tf.data.Dataset:
         parts = [
-            [file.path for file in self.files],
-            [file.compression for file in self.files],
-            np.asarray(self.skip, np.int64),
+            tf.constant([file.path for file in self.files]),
+            tf.constant([file.compression for file in self.files]),
+            tf.constant(self.skip, tf.int64),
         ]
         if self.labels is not None:
-            parts.append(np.asarray(self.labels, np.int64))
+            parts.append(tf.constant(self.labels, tf.int64))
+        if epoch is not None and self.every[0] == 1:
+            order = epoch.permutation(len(self.files))
+            parts = [tf.gather(part, order) for part in parts]
         return tf.data.Dataset.from_tensor_slices(tuple(parts))
+
+    def rows(self, comment: str | None) -> Iterator[tuple[InputFile, int, bytes]]:
+        """The lines of data of all files, read by Python."""
+        for file, skip in zip(self.files, self.skip, strict=True):
+            for number, line in file.lines():
+                if number > skip and is_data(line, comment):
+                    yield file, number, line
+
+    def check_not_empty(
+        self, where: str, comment: str | None, readable: Callable[[bytes], bool]
+    ) -> None:
+        """There is a line for every pipeline; none at all would be waited for for ever."""
+        lines = (line for _, _, line in self.rows(comment) if readable(line))
+        needed = self.every[0]
+        there = len(list(itertools.islice(lines, needed)))
+        if there < needed:
+            too_few = f"only {there} for {needed} input pipelines" if there else "none"
+            raise InputError(
+                f"{where}: of the lines of {name_in_messages(self.files, None)} that are data, "
+                f"{too_few} can be read."
+            )
 
 
 @tf.autograph.experimental.do_not_convert

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
+from estimand.inputs.permutation import draw_seed, row_at, shuffled
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,8 +20,8 @@ class Order:
     >>> order = Order(batch_size=2)
     >>> order.for_mode("train").shuffle, order.for_mode("eval").shuffle
     (True, False)
-    >>> [b.tolist() for b in order.for_mode("eval").batches(tf.data.Dataset.range(3))
-    ...     .as_numpy_iterator()]
+    >>> numbers = order.for_mode("eval").batches(lambda epoch: tf.data.Dataset.range(3))
+    >>> [batch.tolist() for batch in numbers.as_numpy_iterator()]
     [[0, 1], [2]]
     """
 
@@ -57,21 +58,56 @@ class Order:
         )
 
     def batches(
-        self, rows: tf.data.Dataset, finish: Callable[..., Any] | None = None
+        self, rows_of: RowsOfEpoch, finish: Callable[..., Any] | None = None
     ) -> tf.data.Dataset:
-        """Rows in shuffled order, repeated, in batches; `finish` is applied to whole batches.
+        """Epochs of rows, shuffled, in batches; `finish` is applied to whole batches.
 
         Epochs follow one another without a gap, as in `numpy_input_fn`: a batch may hold the
-        end of one and the beginning of the next, but no row comes twice in an epoch.
+        end of one and the beginning of the next, but no row comes twice in an epoch. When
+        shuffling for ever there must be a row, or it would be looked for for ever.
         """
-        if self.shuffle:
-            rows = rows.shuffle(self.shuffle_buffer_size, self.seed, reshuffle_each_iteration=True)
-        rows = rows.repeat(None if self.endless else self.num_epochs)
+        rows = self._shuffled_epochs(rows_of) if self.shuffle else self._equal_epochs(rows_of)
         # Without an end there is no smaller last batch: models see the exact shape.
         batched = rows.batch(self.batch_size, drop_remainder=self.drop_remainder or self.endless)
         if finish is not None:
             batched = batched.map(tf.autograph.experimental.do_not_convert(finish))
         return lean(batched)
+
+    def _equal_epochs(self, rows_of: RowsOfEpoch) -> tf.data.Dataset:
+        return rows_of(None).repeat(None if self.endless else self.num_epochs)
+
+    def _shuffled_epochs(self, rows_of: RowsOfEpoch) -> tf.data.Dataset:
+        """Every epoch in an order that follows from its number.
+
+        Not `shuffle(...).repeat()`: what a shuffle of files has drawn is forgotten by a saved
+        position once the last row of an epoch has been read into a later stage.
+        """
+        with tf.device("/cpu:0"):
+            seed = draw_seed(self.seed)
+
+        @tf.autograph.experimental.do_not_convert
+        def epoch(number: tf.Tensor) -> tf.data.Dataset:
+            own = tf.random.experimental.stateless_fold_in(seed, number)
+            return shuffled(rows_of(Epoch(number, seed)), self.shuffle_buffer_size, own)
+
+        if self.endless:
+            return tf.data.Dataset.counter().flat_map(epoch)
+        return tf.data.Dataset.range(self.num_epochs).flat_map(epoch)
+
+
+@dataclasses.dataclass(frozen=True)
+class Epoch:
+    """One epoch that is to be shuffled."""
+
+    number: tf.Tensor
+    seed: tf.Tensor
+
+    def permutation(self, size: int) -> tf.Tensor:
+        """The numbers from 0 to `size`, in the order of this epoch."""
+        return row_at(self.number * size + tf.range(size, dtype=tf.int64), size, self.seed)
+
+
+RowsOfEpoch = Callable[[Epoch | None], tf.data.Dataset]  # None: in order
 
 
 def lean(dataset: tf.data.Dataset) -> tf.data.Dataset:

@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimand.core.errors import InputError
 from estimand.inputs.broken_data import check_on_error
 from estimand.inputs.files import Paths, find_files, short_list
-from estimand.inputs.order import Order, lean
+from estimand.inputs.order import Epoch, Order, lean
 from estimand.inputs.sources import note_source
 from estimand.inputs.tables import Skipped, TableColumns, dtype_of, from_memory, load_pyarrow
 
@@ -215,24 +215,42 @@ class ParquetReading:
         What Python does here depends on nothing but the numbers it is given, and is declared so:
         then the position of the pipeline can be saved like any other.
         """
-        groups = tf.data.Dataset.from_tensor_slices(self._groups)
-        pipelines = context.num_input_pipelines if context is not None else 1
-        by_group = pipelines > 1 and len(self._groups) >= pipelines
-        if context is not None and by_group:
-            groups = groups.shard(pipelines, context.input_pipeline_id)
-        if order.shuffle:
-            groups = groups.shuffle(len(self._groups), order.seed, reshuffle_each_iteration=True)
-        parts = groups.flat_map(_slices).map(self._read)
-        if order.shuffle or (context is not None and pipelines > 1 and not by_group):
-            rows = parts.unbatch()
-            if context is not None and pipelines > 1 and not by_group:
-                rows = rows.shard(pipelines, context.input_pipeline_id)
+        number = context.num_input_pipelines if context is not None else 1
+        own = context.input_pipeline_id if context is not None else 0
+        by_row = len(self._groups) < number
+        listed = tf.constant(self._groups if by_row else self._groups[own::number])
+        self._check_not_empty(listed.numpy(), number if by_row else 1)
+
+        def parts(epoch: Epoch | None) -> tf.data.Dataset:
+            groups = listed
+            # All pipelines that share the rows have to see them in the same order.
+            if epoch is not None and not by_row:
+                groups = tf.gather(groups, epoch.permutation(groups.shape[0]))
+            return tf.data.Dataset.from_tensor_slices(groups).flat_map(_slices).map(self._read)
+
+        def rows(epoch: Epoch | None) -> tf.data.Dataset:
+            single = parts(epoch).unbatch()
+            return single.shard(number, own) if by_row else single
+
+        if order.shuffle or by_row:
             return order.batches(rows)
-        parts = parts.repeat(None if order.endless else order.num_epochs)
-        batched = parts.rebatch(
-            order.batch_size, drop_remainder=order.drop_remainder or order.endless
+        # Without a need for single rows, cutting the parts anew is far cheaper.
+        repeated = parts(None).repeat(None if order.endless else order.num_epochs)
+        only_full = order.drop_remainder or order.endless
+        return lean(repeated.rebatch(order.batch_size, drop_remainder=only_full))
+
+    def _check_not_empty(self, groups: np.ndarray, needed: int) -> None:
+        """There is a row for every pipeline; none at all would be waited for for ever."""
+        trial = ParquetReading(self._paths, self._opened, self._columns, "skip")
+        found = 0
+        for file, group, rows in groups.tolist():
+            found += len(trial._rows(file, group, 0, rows)[self._columns.names[0]])
+            if found >= needed:
+                return
+        raise InputError(
+            f"{_WHERE}: {found} of the rows of {short_list(self._paths)} can be used, and "
+            f"{needed} or more are needed."
         )
-        return lean(batched)
 
     @tf.autograph.experimental.do_not_convert
     def _read(self, part: tf.Tensor) -> Any:

@@ -30,3 +30,21 @@ def row_at(positions: tf.Tensor, rows: int, seed: tf.Tensor | None) -> tf.Tensor
     last = tf.constant(rows - 1, tf.int64)
     shuffled = tf.raw_ops.RandomIndexShuffle(index=flat, seed=seeds, max_index=last, rounds=8)
     return tf.reshape(shuffled, tf.shape(row))
+
+
+def shuffled(rows: tf.data.Dataset, buffer_size: int, seed: tf.Tensor) -> tf.data.Dataset:
+    """Rows shuffled within a buffer, by a seed of two numbers that may be computed.
+
+    Inside a function `Dataset.shuffle` counts as having a state of its own, and then the
+    position of the pipeline could not be saved.
+    """
+    variant = tf.raw_ops.ShuffleDataset(
+        input_dataset=tf.data.experimental.to_variant(rows),
+        buffer_size=buffer_size,
+        seed=seed[0],
+        seed2=seed[1],
+        output_types=[spec.dtype for spec in tf.nest.flatten(rows.element_spec)],
+        output_shapes=[spec.shape for spec in tf.nest.flatten(rows.element_spec)],
+        reshuffle_each_iteration=False,
+    )
+    return tf.data.experimental.from_variant(variant, rows.element_spec)

@@ -16,7 +16,7 @@ from estimand.inputs.broken_data import (
     keep_readable,
     skipped_sentence,
 )
-from estimand.inputs.files import InputFile, Paths, not_utf8, text_files
+from estimand.inputs.files import InputFile, Paths, is_utf8, not_utf8, text_files
 from estimand.inputs.lines import (
     BLOCK,
     LineFiles,
@@ -25,9 +25,8 @@ from estimand.inputs.lines import (
     is_data,
     missing_file,
     name_in_messages,
-    without,
 )
-from estimand.inputs.order import Order
+from estimand.inputs.order import Epoch, Order
 from estimand.inputs.sources import note_source
 
 _WHERE = "text_input_fn"
@@ -123,10 +122,19 @@ class TextReading:
         labelled = isinstance(self._asked.files, Mapping)
         skip = (self._asked.skip_lines,) * len(self._files)
         files = LineFiles(self._files, skip, self._labels if labelled else None)
-        blocks = without(files.blocks(order, context), self._asked.comment)
-        if self._counter is not None:
-            blocks = keep_readable(blocks, _strict, self._counter, BLOCK)
-        return order.batches(blocks.unbatch(), self._finish)
+        share, comment = files.share_of(context), self._asked.comment
+        share.check_not_empty(_WHERE, comment, self._can_be_read)
+
+        def rows(epoch: Epoch | None) -> tf.data.Dataset:
+            blocks = share.blocks(epoch, comment)
+            if self._counter is not None:
+                blocks = keep_readable(blocks, _strict, self._counter, BLOCK)
+            return blocks.unbatch()
+
+        return order.batches(rows, self._finish)
+
+    def _can_be_read(self, line: bytes) -> bool:
+        return self._counter is None or is_utf8(line)
 
     def _finish(self, lines: tf.Tensor, labels: tf.Tensor | None = None) -> Any:
         lines = lines if self._counter is not None else _strict(lines)

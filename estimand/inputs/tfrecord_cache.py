@@ -6,7 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-_BATCHES_JOINED = 64
+from estimand.core.errors import InputError
+from estimand.inputs.permutation import draw_seed, row_at
 
 
 def from_memory(
@@ -23,10 +24,13 @@ def from_memory(
     """
     spec = batches.element_spec
     kinds = tf.nest.flatten(spec)
-    kept = [_joined(parts) for parts in zip(*map(_leaves, batches), strict=True)]
+    _check(batches)
+    parts = list(map(_leaves, batches))
+    if not parts:
+        raise InputError("tfrecord_input_fn: there are no records to keep in memory.")
+    kept = [tf.concat(leaves, axis=0) for leaves in zip(*parts, strict=True)]
     rows = int(kept[0].shape[0] if isinstance(kept[0], tf.Tensor) else kept[0].nrows())
-    last = tf.constant(max(rows - 1, 0), tf.int64)
-    seed = tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int64) if shuffle else None
+    seed = draw_seed() if shuffle else None
     total = None if epochs is None else rows * epochs
     count = None if total is None else -(-total // batch_size)
     if drop_remainder and total is not None:
@@ -40,11 +44,7 @@ def from_memory(
         positions = tf.range(number * batch_size, end)
         if drop_remainder or total is None:
             positions.set_shape([batch_size])
-        row = positions % rows
-        if seed is not None:
-            epoch = tf.reshape(positions // rows, [-1, 1])
-            seeds = tf.concat([tf.tile(seed[tf.newaxis], [tf.size(row), 1]), epoch], axis=1)
-            row = tf.raw_ops.RandomIndexShuffle(index=row, seed=seeds, max_index=last, rounds=8)
+        row = row_at(positions, rows, seed)
         return tf.nest.pack_sequence_as(
             spec, [_rows(part, row, kind) for part, kind in zip(kept, kinds, strict=True)]
         )
@@ -60,8 +60,17 @@ def _leaves(batch: Any) -> list[Any]:
     ]
 
 
-def _joined(parts: tuple[Any, ...]) -> Any:
-    return tf.concat(parts, axis=0)
+def _check(batches: tf.data.Dataset) -> None:
+    features = batches.element_spec
+    features = features[0] if isinstance(features, tuple) else features
+    for name, kind in features.items():
+        dense = isinstance(kind, tf.TensorSpec)
+        if dense != kind.shape[1:].is_fully_defined() and not isinstance(kind, tf.RaggedTensorSpec):
+            raise InputError(
+                f"tfrecord_input_fn: cache=True cannot keep the feature {name!r}, which is padded "
+                "or sparse with a size. Use FixedLenFeature, VarLenFeature or RaggedFeature, or "
+                "cache=False."
+            )
 
 
 def _rows(part: Any, row: tf.Tensor, kind: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from estimand.core import tf_private
 from estimand.core.errors import EstimandError, InputError
 from estimand.inputs.records.reading import decode, numbered, values_of
 from estimand.inputs.records.verifying import FileReport, verify
@@ -22,6 +23,9 @@ _OUR_ERRORS = re.compile(
     r"[Ii]nflate|[Ff]eature"
 )
 _RECORDS_AT_ONCE = 512
+# TensorFlow quotes a record that is no Example, and fails to decode its own message if that is
+# not text.
+OUR_TYPES = (tf.errors.OpError, UnicodeDecodeError)
 _KIND = {tf.string: "bytes", tf.float32: "float", tf.int64: "int64"}
 
 
@@ -29,9 +33,11 @@ def explain(
     error: BaseException, paths: list[str], compressions: list[str], parser: Parser
 ) -> Exception | None:
     """What to say in place of TensorFlow's error; None where the files are not at fault."""
-    if not isinstance(error, tf.errors.OpError):
+    if not isinstance(error, OUR_TYPES):
         return None
-    damage = isinstance(error, (tf.errors.DataLossError, tf.errors.NotFoundError))
+    damage = isinstance(
+        error, (tf.errors.DataLossError, tf.errors.NotFoundError, UnicodeDecodeError)
+    )
     if not damage and not _OUR_ERRORS.search(str(error)):
         return None
     for path, compression in zip(paths, compressions, strict=True):
@@ -66,8 +72,8 @@ def _failure(parser: Parser, data: list[bytes]) -> str | None:
     try:
         with tf.device("/cpu:0"):
             parser.parse(tf.constant(data))
-    except tf.errors.OpError as error:
-        return str(error.message)
+    except OUR_TYPES as error:
+        return getattr(error, "message", "it cannot be parsed")
     return None
 
 
@@ -122,9 +128,7 @@ def _start(values: Any) -> str:
     return shown + (", ..." if len(values) > 3 else "")
 
 
-def readable(
-    paths: list[str], compression: str | None
-) -> Iterator[tuple[str, int, bytes]]:
+def readable(paths: list[str], compression: str | None) -> Iterator[tuple[str, int, bytes]]:
     """As `numbered`, passing over damage and over what is not an Example."""
     for path in paths:
         with contextlib.suppress(InputError):
@@ -139,7 +143,8 @@ class Losses:
 
     def __init__(self, paths: list[str], compressions: list[str]) -> None:
         self._paths, self._compressions = paths, compressions
-        with tf.init_scope(), tf.device("/cpu:0"):
+        # The input function may be called while a graph is built; the counters outlive that.
+        with tf_private.eager_mode(), tf.init_scope(), tf.device("/cpu:0"):
             self._unparsable = tf.Variable(0, dtype=tf.int64, trainable=False, name="skipped")
             # Damage ends a file early without a trace, so what was read to its end is looked at.
             self._ends = tf.Variable(
@@ -157,8 +162,9 @@ class Losses:
 
         @tf.autograph.experimental.do_not_convert
         def note(number: tf.Tensor) -> tf.Tensor:
-            one = tf.IndexedSlices(tf.ones([1], tf.int64), tf.reshape(number, [1]))
-            with tf.control_dependencies([self._ends.scatter_add(one)]):
+            # Adding without reading back is what lets a position be saved all the same.
+            one = tf.one_hot(number, len(self._paths), dtype=tf.int64)
+            with tf.control_dependencies([self._ends.assign_add(one, read_value=False)]):
                 return tf.constant(False)
 
         ended = tf.data.Dataset.from_tensors(number).filter(note)
@@ -166,15 +172,17 @@ class Losses:
 
     def report(self) -> str | None:
         """One sentence on what was left out since the last call."""
-        records = int(self._unparsable.numpy()) - self._told_records
+        with tf_private.eager_mode():
+            records = int(self._unparsable.numpy()) - self._told_records
+            ends = self._ends.numpy()
         self._told_records += records
         said = [f"{records} record(s) that do not parse"] if records else []
-        said += [f"what follows damage in {report}" for report in self._newly_damaged()]
+        said += [f"what follows damage in {report}" for report in self._newly_damaged(ends)]
         return f"tfrecord_input_fn left out {'; '.join(said)}." if said else None
 
-    def _newly_damaged(self) -> list[FileReport]:
+    def _newly_damaged(self, ends: np.ndarray) -> list[FileReport]:
         found = []
-        for number in np.flatnonzero(self._ends.numpy()).tolist():
+        for number in np.flatnonzero(ends).tolist():
             if number in self._damaged:
                 continue
             report = verify(self._paths[number], compression=self._compressions[number])[0]

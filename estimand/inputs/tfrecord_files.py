@@ -199,15 +199,26 @@ class TFRecordInput:
 
     def _pipeline(self, built: _Built, plan: _Plan) -> tf.data.Dataset:
         if self.cache:
-            once = self._parsed(self._records(built, _Plan(False, 1, plan.context)), built)
-            return tfrecord_cache.from_memory(
-                once, plan.shuffle, plan.epochs, self.batch_size, self.drop_remainder
-            )
+            return self._from_memory(built, plan)
         dataset = self._records(built, plan)
         if plan.shuffle:
             dataset = dataset.shuffle(self.shuffle_buffer)
-        dataset = self._parsed(dataset.repeat(plan.epochs), built)
+        dataset = self._parsed(dataset.repeat(plan.epochs), built, self.drop_remainder)
         return dataset.prefetch(2).with_options(_options())
+
+    def _from_memory(self, built: _Built, plan: _Plan) -> tf.data.Dataset:
+        once = self._records(built, _Plan(False, 1, plan.context))
+        try:
+            dataset = tfrecord_cache.from_memory(
+                self._parsed(once, built, False).with_options(_options()),
+                plan.shuffle,
+                plan.epochs,
+                self.batch_size,
+                self.drop_remainder,
+            )
+        except tfrecord_faults.OUR_TYPES as error:
+            raise self.explain_error(error) or error from None
+        return dataset.with_options(_options())
 
     def _records(self, built: _Built, plan: _Plan) -> tf.data.Dataset:
         """Serialized records, one by one."""
@@ -224,24 +235,26 @@ class TFRecordInput:
         dataset = numbers.interleave(read, cycle_length=cycle, block_length=_BLOCK, **parallel)
         return dataset if by_file else dataset.shard(shards, shard)
 
-    def _parsed(self, records: tf.data.Dataset, built: _Built) -> tf.data.Dataset:
+    def _parsed(
+        self, records: tf.data.Dataset, built: _Built, drop_remainder: bool
+    ) -> tf.data.Dataset:
         parser, size = built.parser, self.batch_size
         cut = parser.dense
         rows = size * max(1, _ROWS_PARSED_AT_ONCE // size) if cut else size
         skip = self.on_error == "skip"
-        if skip and self.drop_remainder and not cut:
+        if skip and drop_remainder and not cut:
             raise InputError(
                 f"{_WHERE}: on_error='skip' with drop_remainder=True needs features of fixed "
                 f"length; these are not: {parser.variable_names}. Give up one of the two."
             )
-        batches = records.batch(rows, drop_remainder=self.drop_remainder and not cut)
+        batches = records.batch(rows, drop_remainder=drop_remainder and not cut)
         parse: Callable[..., Any] = keep_what_parses(parser, built.losses) if skip else parser
         cores = _usable_cores()
         dataset = batches.map(parse, num_parallel_calls=cores, deterministic=True)
         if skip:
             dataset = dataset.filter(_has_rows)
         if cut:
-            dataset = dataset.rebatch(size, drop_remainder=self.drop_remainder)
+            dataset = dataset.rebatch(size, drop_remainder=drop_remainder)
         return dataset
 
 

@@ -32,6 +32,7 @@ def table() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         "word": words.astype("S2"),
         "ids": ids,
         "weight": random.uniform(0.2, 2.0, ROWS).astype("float32"),
+        "other_ids": random.randint(0, 6, ROWS).astype("int64"),
     }
     labels = {
         "binary": (score > 0).astype("int64"),
@@ -52,6 +53,14 @@ def columns() -> SimpleNamespace:
     return SimpleNamespace(x=x, word=word, ids=ids, deep=deep, wide=[x, word, ids])
 
 
+def shared(make: Callable[..., Any]) -> list[Any]:
+    """Two columns over one table. TensorFlow makes such columns only outside of eager mode."""
+    with tf.Graph().as_default():
+        ids = fc.categorical_column_with_identity("ids", 6)
+        other_ids = fc.categorical_column_with_identity("other_ids", 6)
+        return list(make([ids, other_ids], 3))
+
+
 @dataclass(frozen=True)
 class Case:
     """`make` takes a Namespace of (estimator, v1, optimizers), columns, and common arguments."""
@@ -59,6 +68,8 @@ class Case:
     make: Callable[[Any, Any, dict[str, Any]], Any]
     label: str = "binary"
     features: tuple[str, ...] = ("x", "word", "ids", "weight")
+    # The original never trains the tables of `shared_embeddings`: training goes another way here.
+    trained_alike: bool = True
 
     def input_fn(self, repeat: bool = False) -> tf.data.Dataset:
         features, labels = table()
@@ -132,7 +143,10 @@ CASES = {
     ),
     "dnn_regressor_nesterov": Case(
         lambda use, c, more: use.estimator.DNNRegressor(
-            [6], c.deep, optimizer=lambda: use.optimizers.SGD(0.02, momentum=0.8, nesterov=True), **more
+            [6],
+            c.deep,
+            optimizer=lambda: use.optimizers.SGD(0.02, momentum=0.8, nesterov=True),
+            **more,
         ),
         "number",
     ),
@@ -227,5 +241,30 @@ CASES = {
     ),
     "v1_baseline_classifier": Case(
         lambda use, c, more: use.v1.BaselineClassifier(n_classes=3, **more), "three"
+    ),
+    "dnn_classifier_shared_embeddings": Case(
+        lambda use, c, more: use.estimator.DNNClassifier(
+            [4], [c.x, *shared(fc.shared_embeddings)], **more
+        ),
+        features=("x", "ids", "other_ids"),
+        trained_alike=False,
+    ),
+    "wide_deep_classifier_shared_embeddings": Case(
+        lambda use, c, more: use.estimator.DNNLinearCombinedClassifier(
+            linear_feature_columns=[c.ids],
+            dnn_feature_columns=shared(fc.shared_embeddings),
+            dnn_hidden_units=[4],
+            **more,
+        ),
+        features=("x", "ids", "other_ids"),
+        trained_alike=False,
+    ),
+    "v1_dnn_classifier_shared_embedding_columns": Case(
+        lambda use, c, more: use.v1.DNNClassifier(
+            [4],
+            [c.x, *shared(tf.compat.v1.feature_column.shared_embedding_columns)],
+            **more,
+        ),
+        features=("x", "ids", "other_ids"),
     ),
 }

@@ -13,7 +13,6 @@ import pytest
 
 import estimand as est
 from estimand.canned import optimizers
-
 from tests.canned import cases
 
 FIXTURES = Path(__file__).resolve().parent / "fixtures"

@@ -59,6 +59,13 @@ TODAY: dict[str, Callable[[dict[str, Any]], est.Estimator]] = {
         loss_reduction="sum",
         **more,
     ),
+    "v1_dnn_classifier_shared_embedding_columns": lambda more: est.DNNClassifier(
+        [4],
+        [C.x, *cases.shared(tf.feature_column.shared_embeddings)],
+        optimizer=optimizers.Adagrad(0.05),
+        loss_reduction="sum",
+        **more,
+    ),
     "v1_baseline_classifier": lambda more: est.BaselineClassifier(
         n_classes=3, loss_reduction="sum", **more
     ),
@@ -78,10 +85,9 @@ def test_training_goes_on_with_the_old_slots(
     estimator.train(lambda: continued.case.input_fn(repeat=True), steps=cases.MORE_STEPS)
     got = estimator.evaluate(continued.case.input_fn)
     expected = continued.expected["evaluate_after_more"]
-    names = expected.keys() - {"auc", "auc_precision_recall"}  # other rules in v1
-    assert names
-    for name in names:
-        assert float(got[name]) == pytest.approx(expected[name], rel=1e-3), name
+    assert got.keys() == expected.keys()
+    for name, value in expected.items():
+        assert float(got[name]) == pytest.approx(value, rel=1e-3), name
     saved = {name for name, _ in tf.train.list_variables(continued.directory)}
     assert not any("/t_0/" in name or "/part_0/" in name for name in saved)
 

@@ -229,9 +229,9 @@ class Counted:
         self.read: list[str] = []
         original = checkpoints.read_tensors
 
-        def read_tensors(path: str, wanted: Any) -> Any:
+        def read_tensors(path: str, *arguments: Any) -> Any:
             self.read.append(os.path.basename(path))
-            return original(path, wanted)
+            return original(path, *arguments)
 
         def counting(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
             self.built.append(mode)

@@ -29,9 +29,9 @@ def write_versions_without_end(base: str) -> None:
 
 
 def hold_until_killed(version: str, ready: str) -> None:
-    from estimand.export import versions
+    from estimand.export.holding import Hold
 
-    hold = versions.Hold(version)
+    hold = Hold(version)
     Path(ready).touch()
     time.sleep(60)
     hold.release()

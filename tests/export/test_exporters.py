@@ -16,7 +16,14 @@ from estimand.core.errors import ConfigError, SpecError
 from estimand.engine.events import EventWriter
 from estimand.export import versions
 from estimand.export.best import RECORD_FILE
-from tests.export.conftest import X, expected, input_fn, linear_model_fn, raw_receiver_fn, run_config
+from tests.export.conftest import (
+    X,
+    expected,
+    input_fn,
+    linear_model_fn,
+    raw_receiver_fn,
+    run_config,
+)
 
 
 class Recorder:
@@ -37,7 +44,9 @@ def recorder(tmp_path: Path) -> Recorder:
     return Recorder(tmp_path)
 
 
-def call(exporter: est.Exporter, estimator: Any, loss: float, step: int, final: bool = False) -> Any:
+def call(
+    exporter: est.Exporter, estimator: Any, loss: float, step: int, final: bool = False
+) -> Any:
     """Call an exporter as train_and_evaluate does."""
     return exporter.export(
         estimator=estimator,
@@ -112,7 +121,7 @@ def evaluate_and_call(
     """Evaluation leaves its result in event files before the exporter hears of it."""
     writer = EventWriter.get(os.path.join(estimator.model_dir, folder))
     writer.scalars({"loss": loss}, step)
-    writer.close()
+    writer.flush()
     return call(exporter, estimator, loss, step) is not None
 
 

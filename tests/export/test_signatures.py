@@ -137,9 +137,7 @@ def test_signatures_that_an_alternative_cannot_answer_are_left_out(
     def receiver_fn() -> Any:
         a = v1.placeholder(tf.float32, [None, 3], name="a")
         b = v1.placeholder(tf.float32, [None, 3], name="b")
-        return est.export.ServingInputReceiver(
-            {"x": a + b}, {"a": a, "b": b}, {"only_a": {"a": a}}
-        )
+        return est.export.ServingInputReceiver({"x": a + b}, {"a": a, "b": b}, {"only_a": {"a": a}})
 
     signatures = exported(linear, base, receiver_fn)
     assert signatures.keys() == {"serving_default", "predict"}

@@ -22,6 +22,7 @@ from tests.export.programs import (
 )
 from tests.integration import processes
 
+
 def is_whole(version: Path) -> bool:
     paths = [version / name for name in FILES]
     return all(path.is_file() and path.stat().st_size == FILE_SIZE for path in paths)

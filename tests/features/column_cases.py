@@ -125,9 +125,7 @@ def dense_input_columns(fc):
         max_norm=[fc.embedding_column(kinds["hash"], 3, max_norm=0.7)],
         combiner_sum=[fc.embedding_column(kinds["hash"], 3, combiner="sum")],
         combiner_sqrtn=[fc.embedding_column(kinds["list"], 3, combiner="sqrtn")],
-        several_values=[
-            fc.embedding_column(fc.categorical_column_with_hash_bucket("three", 5), 2)
-        ],
+        several_values=[fc.embedding_column(fc.categorical_column_with_hash_bucket("three", 5), 2)],
         identity_indicator_out_of_range=[
             fc.indicator_column(fc.categorical_column_with_identity("wild", 4))
         ],
@@ -160,7 +158,7 @@ def sparse_input_columns(fc):
     for name in ("hash", "list", "list_oov", "file", "identity"):
         for combiner in ("mean", "sum", "sqrtn"):
             column = fc.embedding_column(kinds[name], 3, combiner=combiner)
-            cases["embedding_%s_%s" % (name, combiner)] = [column]
+            cases[f"embedding_{name}_{combiner}"] = [column]
         cases["indicator_" + name] = [fc.indicator_column(kinds[name])]
     weighted = fc.weighted_categorical_column(kinds["hash"], "w")
     cases.update(

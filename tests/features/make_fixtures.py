@@ -28,7 +28,7 @@ def run(build, make_features, columns):
             value = cases.fixed_value(variable.name, variable.shape.as_list())
             session.run(variable.assign(value))
         found = {"output": session.run(output)}
-        for variable, gradient in zip(variables, gradients):
+        for variable, gradient in zip(variables, gradients, strict=True):
             found["gradient:" + variable.name] = session.run(tf.convert_to_tensor(gradient))
         return found
 
@@ -46,7 +46,7 @@ def main():
         for name in all_columns(fc):
             found = run(build, make_features, lambda fc, name=name: all_columns(fc)[name])
             for part, value in found.items():
-                stored["%s|%s|%s" % (kind, name, part)] = value
+                stored[f"{kind}|{name}|{part}"] = value
 
     with tf.Graph().as_default():
         names = [
@@ -75,8 +75,8 @@ def main():
         layer(cases.sparse_features())
         layer.set_weights([cases.fixed_value(w.name, w.shape) for w in layer.weights])
         output, lengths = layer(cases.sparse_features())
-        stored["sequence|%s|output" % name] = output.numpy()
-        stored["sequence|%s|lengths" % name] = lengths.numpy()
+        stored[f"sequence|{name}|output"] = output.numpy()
+        stored[f"sequence|{name}|lengths"] = lengths.numpy()
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fixtures", "columns.npz")
     np.savez_compressed(path, **stored)
     print(len(stored), "arrays in", path)

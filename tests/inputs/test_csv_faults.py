@@ -181,13 +181,10 @@ def test_batches_keep_their_size_where_rows_are_skipped(tmp_path: Path) -> None:
     assert [len(features["n"]) for features, _ in batches(given)] == [4, 4, 2]
 
 
-def test_file_of_nothing_but_broken_rows_gives_no_batch_even_when_read_for_ever(
-    tmp_path: Path,
-) -> None:
+def test_file_of_nothing_but_broken_rows_is_an_error_also_when_skipping(tmp_path: Path) -> None:
     path = written(tmp_path, "n\n" + "bad\n" * 2000)
-    given = call(csv_input_fn(path, on_error="skip", column_defaults={"n": int}), mode="train")
-    assert batches(given, 1) == []
-    assert skipped(given)[0].startswith("Skipped 2,000 of 2,000 rows")
+    with pytest.raises(InputError, match=r"of the lines of .*t.csv that are data, none can be"):
+        csv_input_fn(path, on_error="skip", column_defaults={"n": int})(mode="train")
 
 
 # ------------------------------------------------------------------ through an estimator

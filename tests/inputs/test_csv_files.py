@@ -179,6 +179,12 @@ def test_types_are_inferred_from_the_first_rows(tmp_path: Path) -> None:
     }
 
 
+def test_broken_rows_say_nothing_about_types(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\nend of file\n")
+    assert spec(path) == {"a": tf.int64, "b": tf.int64}
+
+
 def test_given_types_win_over_inferred_ones(table: Path) -> None:
     wanted = {"age": float, "score": tf.float64, "rich": str, "name": np.str_}
     assert spec(table, column_defaults=wanted) == {

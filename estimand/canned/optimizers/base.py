@@ -100,7 +100,7 @@ class LegacyOptimizer:
             iterations = global_step
             if self.counts_own_updates:
                 iterations = _variable(scope, "iter", lambda: tf.zeros([], tf.int64))
-            v1_names.note_optimizer(type(self).__name__, scope, self._hypers)
+            v1_names.note_optimizer(type(self).__name__, scope, self._hypers, self.slots())
             at = {v.dtype: self._this_step(hypers, iterations, v.dtype) for _, v in pairs}
             updates = []
             for gradient, variable in self._clipped([(_summed(g), v) for g, v in pairs]):

@@ -81,9 +81,9 @@ def text_file_of_table(table: Any) -> tuple[str, dict[str, Any]] | None:
     An export takes the file along and fills the table from it. The table's initializer knows,
     but keeps it to itself.
     """
-    initializer = getattr(table, "_initializer", None)
+    initializer: Any = getattr(table, "_initializer", None)
     filename = getattr(initializer, "_filename", None)
-    if filename is None:
+    if initializer is None or filename is None:
         return None
     path = tf.get_static_value(getattr(filename, "asset_path", filename))
     if path is None:

@@ -85,18 +85,17 @@ def _next_header(data: memoryview, begin: int, end: int) -> int | None:
 
 def _walk_lanes(buffer: np.ndarray, lanes: np.ndarray, end: int) -> np.ndarray | None:
     """All beginnings from the first lane's to the last lane's; None where lanes do not meet."""
-    lengths = np.ndarray(end - 7, "V8", buffer, strides=(1,))
+    # Of lengths only the lower half: the upper one is zero, or else the lanes will not meet.
+    lengths = np.ndarray(end - 3, "V4", buffer, strides=(1,))
     position, goals, last = lanes[:-1].copy(), lanes[1:], int(lanes[-1])
     steps = []
     while True:
         for _ in range(8):
             steps.append(position)
-            position = position + lengths[position].view("<i8")
+            position = position + lengths[position].view("<u4")
             position += FRAME
             # Lanes that are done wait at the last goal; a wrong length may point anywhere.
             np.minimum(position, last, out=position)
-        if position.min() < lanes[0]:
-            return None
         if (position >= goals).all():
             break
         if len(steps) > 64 * _RECORDS_PER_LANE:

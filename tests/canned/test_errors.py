@@ -1,0 +1,125 @@
+"""What canned models say when they are given what they cannot use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimand as est
+from tests.canned import cases
+
+C = cases.columns()
+CASE = cases.Case(lambda use, c, more: None)
+ABSENT = tf.feature_column.numeric_column("absent")
+
+
+def train(estimator: est.Estimator) -> None:
+    estimator.train(CASE.input_fn, steps=1)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        est.LinearClassifier([C.x]),
+        est.DNNClassifier([3], [C.x]),
+        est.DNNLinearCombinedClassifier(linear_feature_columns=[C.x]),
+    ],
+)
+def test_features_that_are_no_dictionary(estimator: est.Estimator) -> None:
+    def input_fn() -> tf.data.Dataset:
+        return tf.data.Dataset.from_tensor_slices((np.ones([4, 2], "f4"), [0, 1, 0, 1])).batch(2)
+
+    message = "features should be a dictionary of `Tensor`s. Given type"
+    with pytest.raises(ValueError, match=message):
+        estimator.train(input_fn)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        est.LinearClassifier([ABSENT]),
+        est.DNNClassifier([3], [ABSENT]),
+        est.DNNLinearCombinedClassifier(linear_feature_columns=[C.x, ABSENT]),
+    ],
+)
+def test_column_without_its_feature(estimator: est.Estimator) -> None:
+    with pytest.raises(ValueError, match="Feature absent is not in features dictionary"):
+        train(estimator)
+
+
+@pytest.mark.parametrize("estimator", [est.LinearClassifier([]), est.DNNClassifier([3], None)])
+def test_no_columns(estimator: est.Estimator) -> None:
+    with pytest.raises(ValueError, match="feature_columns must not be empty"):
+        train(estimator)
+
+
+def test_categorical_column_in_a_deep_model() -> None:
+    with pytest.raises(ValueError, match="embedding_column or indicator_column"):
+        train(est.DNNClassifier([3], [C.word]))
+
+
+@pytest.mark.parametrize("columns", [["x"], "x"])
+def test_names_instead_of_columns(columns: Any) -> None:
+    with pytest.raises(ValueError, match=r"Given.*x"):
+        train(est.LinearClassifier(columns))
+
+
+@pytest.mark.parametrize("units", [10, ["a"], [0], [-3, 4], [2.5]])
+def test_hidden_units(units: Any) -> None:
+    with pytest.raises(ValueError, match=r"hidden_units must be .* such as \[64, 32\]\. Given"):
+        train(est.DNNClassifier(units, [C.x]))
+
+
+def test_wide_deep_without_parts() -> None:
+    message = "Either linear_feature_columns or dnn_feature_columns must be defined"
+    with pytest.raises(ValueError, match=message):
+        est.DNNLinearCombinedClassifier()
+    with pytest.raises(ValueError, match=message):
+        est.compat.v1.DNNLinearCombinedRegressor()
+
+
+def test_wide_deep_without_hidden_units() -> None:
+    message = "dnn_hidden_units must be defined when dnn_feature_columns is specified"
+    with pytest.raises(ValueError, match=message):
+        train(est.DNNLinearCombinedClassifier(dnn_feature_columns=[C.x]))
+
+
+def test_too_few_classes() -> None:
+    with pytest.raises(ValueError, match="n_classes must be > 2: 1"):
+        est.LinearClassifier([C.x], n_classes=1)
+
+
+def test_label_dimension() -> None:
+    with pytest.raises(ValueError, match="Invalid label_dimension 0"):
+        est.DNNRegressor([3], [C.x], label_dimension=0)
+
+
+def test_weight_column_of_a_wrong_type() -> None:
+    with pytest.raises(TypeError, match="Weight column must be either a string or"):
+        train(est.BaselineClassifier(weight_column=3))
+
+
+def test_missing_weights() -> None:
+    with pytest.raises((KeyError, ValueError), match="importance"):
+        train(est.LinearClassifier([C.x], weight_column="importance"))
+
+
+def test_several_optimizers_do_not_go_with_sync_replicas() -> None:
+    optimizer = tf.compat.v1.train.SyncReplicasOptimizer(
+        tf.compat.v1.train.GradientDescentOptimizer(0.1), 1
+    )
+    estimator = est.DNNLinearCombinedClassifier(
+        linear_feature_columns=[C.x], linear_optimizer=lambda: optimizer
+    )
+    with pytest.raises(ValueError, match="SyncReplicasOptimizer does not support multi"):
+        train(estimator)
+
+
+def test_optimizer_of_another_kind_than_the_checkpoints(tmp_path: Any) -> None:
+    train(est.LinearClassifier([C.x], model_dir=tmp_path))
+    other = est.LinearClassifier([C.x], model_dir=tmp_path, optimizer="SGD")
+    with pytest.raises(ValueError, match="Key training/SGD/learning_rate not found in checkpoint"):
+        train(other)
