@@ -46,6 +46,8 @@ _HOME = {
     "DNNLinearCombinedRegressor": "estimand.canned:DNNLinearCombinedRegressor",
     "DNNRegressor": "estimand.canned:DNNRegressor",
     "KMeans": "estimand.canned.kmeans:KMeans",
+    "KNeighborsClassifier": "estimand.canned.neighbors:KNeighborsClassifier",
+    "KNeighborsRegressor": "estimand.canned.neighbors:KNeighborsRegressor",
     "LinearClassifier": "estimand.canned:LinearClassifier",
     "LinearEstimator": "estimand.canned:LinearEstimator",
     "LinearRegressor": "estimand.canned:LinearRegressor",
@@ -126,6 +128,8 @@ if TYPE_CHECKING:
     from estimand.canned import LinearEstimator as LinearEstimator
     from estimand.canned import LinearRegressor as LinearRegressor
     from estimand.canned.kmeans import KMeans as KMeans
+    from estimand.canned.neighbors import KNeighborsClassifier as KNeighborsClassifier
+    from estimand.canned.neighbors import KNeighborsRegressor as KNeighborsRegressor
     from estimand.canned.rnn import RNNClassifier as RNNClassifier
     from estimand.canned.rnn import RNNEstimator as RNNEstimator
     from estimand.core import errors as errors

@@ -14,9 +14,9 @@ from estimand.canned.kmeans_model import (
     SQUARED_EUCLIDEAN,
     Clusters,
     Settings,
-    points_of,
 )
 from estimand.canned.kmeans_start import KMEANS_PLUS_PLUS, RANDOM, Start
+from estimand.canned.points import points_of
 from estimand.core.errors import ConfigError
 from estimand.core.export_output import PredictOutput
 from estimand.core.modes import ModeKeys
@@ -141,7 +141,7 @@ def kmeans_model_fn(
 
     def model_fn(features: Any, mode: str, config: Any) -> EstimatorSpec:
         del config
-        points = points_of(features, feature_columns)
+        points = points_of("KMeans", features, feature_columns)
         clusters = Clusters(settings, points.shape[1])
         training = mode == ModeKeys.TRAIN
         with tf.control_dependencies(clusters.prepare(points) if training else []):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,48 +12,11 @@ import tensorflow as tf
 
 from estimand.canned.kmeans_start import Start
 from estimand.core.errors import InputError
-from estimand.features import input_layer
 
 SQUARED_EUCLIDEAN = "squared_euclidean"
 COSINE = "cosine"
 CENTERS = "clusters"
 _v1 = tf.compat.v1
-
-
-def points_of(features: Any, feature_columns: Sequence[Any] | None) -> tf.Tensor:
-    """The points, one per row: a tensor as it is, a dict's features side by side, by name."""
-    if isinstance(features, Mapping):
-        if feature_columns:
-            return input_layer(features, feature_columns)
-        parts = [_rows(features[key], key) for key in sorted(features)]
-        if not parts:
-            raise InputError("KMeans got a batch without features. Let input_fn return points.")
-        features = tf.concat(parts, axis=1)
-    points = _rows(features, "features")
-    if points.shape[1] is None:
-        raise InputError(
-            f"KMeans needs to know how many numbers a point has; the points have shape "
-            f"{points.shape}. Fix it in input_fn: tf.ensure_shape(points, [None, n])."
-        )
-    return points
-
-
-def _rows(values: Any, name: str) -> tf.Tensor:
-    if isinstance(values, (tf.SparseTensor, tf.RaggedTensor)):
-        raise InputError(
-            f"KMeans clusters dense points, but {name!r} is a {type(values).__name__}. "
-            "Pass feature_columns that make it dense."
-        )
-    values = tf.convert_to_tensor(values)
-    if values.dtype == tf.string or values.shape.rank not in (1, 2):
-        raise InputError(
-            f"KMeans clusters points of numbers, [batch, n]; {name!r} has type "
-            f"{values.dtype.name} and shape {values.shape}. Pass feature_columns for what is "
-            "not a number."
-        )
-    if values.shape.rank == 1:
-        values = values[:, None]
-    return tf.cast(values, tf.float32)  # the only type that TensorFlow's kernels take
 
 
 @dataclass(frozen=True)

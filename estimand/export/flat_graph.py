@@ -118,7 +118,12 @@ def _initial_value(variable: tf.Variable, local: bool) -> Any:
         if not tf.is_tensor(value):
             return value
     shape = [size or 0 for size in variable.shape.as_list()] if variable.shape.rank else []
-    return lambda: tf.zeros(shape, variable.dtype)
+    if variable.shape.is_fully_defined():
+        return lambda: tf.zeros(shape, variable.dtype)
+    # A variable that grows has to take a value of any size.
+    return lambda: tf.compat.v1.placeholder_with_default(
+        tf.zeros(shape, variable.dtype), variable.shape
+    )
 
 
 def _free_name(name: str, taken: set[str]) -> str:

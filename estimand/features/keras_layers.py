@@ -164,10 +164,12 @@ class _Untracked:
 class DenseFeatures(_ColumnLayer):
     """Columns, sorted by name, as one dense [batch, width] tensor.
 
+    >>> import numpy as np
     >>> import estimand as est
     >>> fc = est.feature_column
     >>> layer = fc.DenseFeatures([fc.numeric_column("age"), fc.numeric_column("pay")])
-    >>> layer({"age": [1.0, 2.0], "pay": [3.0, 4.0]}).numpy().tolist()
+    >>> features = {"age": np.array([1.0, 2.0]), "pay": np.array([3.0, 4.0])}
+    >>> layer(features).numpy().tolist()
     [[1.0, 3.0], [2.0, 4.0]]
     """
 
@@ -193,9 +195,10 @@ class DenseFeatures(_ColumnLayer):
 class LinearModel(_ColumnLayer):
     """The weighted sum of all columns plus a bias, [batch, units].
 
+    >>> import numpy as np
     >>> import estimand as est
     >>> layer = est.feature_column.LinearModel([est.feature_column.numeric_column("age")])
-    >>> layer({"age": [1.0, 2.0]}).shape
+    >>> layer({"age": np.array([1.0, 2.0])}).shape
     TensorShape([2, 1])
     >>> [weight.path.split("/", 1)[1] for weight in layer.weights]
     ['bias_weights', 'age/weights']

@@ -231,8 +231,15 @@ class TFRecordInput:
         read = _reader(built, skip=self.on_error == "skip")
         readers = self.readers or (_REMOTE_READERS if is_remote(built.paths[0]) else 1)
         cycle = max(readers, _CYCLE if plan.shuffle else 1)
-        parallel = {"num_parallel_calls": readers, "deterministic": True} if readers > 1 else {}
-        dataset = numbers.interleave(read, cycle_length=cycle, block_length=_BLOCK, **parallel)
+        if len(built.paths) == 1:
+            dataset = read(tf.constant(0, tf.int64))
+        elif cycle == 1:
+            dataset = numbers.flat_map(read)
+        else:
+            parallel = {"num_parallel_calls": readers, "deterministic": True}
+            dataset = numbers.interleave(
+                read, cycle_length=cycle, block_length=_BLOCK, **(parallel if readers > 1 else {})
+            )
         return dataset if by_file else dataset.shard(shards, shard)
 
     def _parsed(
