@@ -22,6 +22,7 @@ from estimand.engine.eager_run import EagerRunner
 from estimand.engine.model import LiveModel
 from estimand.estimator import checks, evaluating, exporting, predicting, training
 from estimand.estimator.model_fn import call_model_fn, check_model_fn
+from estimand.estimator.surroundings import engine_scope
 
 _log = logging.getLogger("tensorflow")
 
@@ -123,7 +124,7 @@ class Estimator:
         checks.trains_here(self._config)
         checks.hooks(hooks)
         checks.saving_listeners(saving_listeners)
-        with training.engine_scope(self):
+        with engine_scope(self):
             training.train(
                 self,
                 input_fn,
@@ -145,7 +146,7 @@ class Estimator:
         """Metrics over `steps` batches, or all of them; also written to `eval_dir(name)`."""
         checks.positive("steps", steps)
         checks.hooks(hooks)
-        with training.engine_scope(self):
+        with engine_scope(self):
             return evaluating.evaluate(
                 self, input_fn, steps, list(hooks or ()), checkpoint_path, name
             )

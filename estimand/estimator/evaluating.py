@@ -19,7 +19,7 @@ from estimand.engine.model_dir import RunRecord
 from estimand.engine.session import TracedSession
 from estimand.engine.tracing import Trace
 from estimand.estimator import eager
-from estimand.estimator.training import model_seed
+from estimand.estimator.surroundings import model_seed
 from estimand.evaluation.evaluate import run_evaluation
 from estimand.inputs.contract import ModelInput, call_input_fn
 

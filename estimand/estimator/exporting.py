@@ -16,7 +16,7 @@ from estimand.engine import checkpoints
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.substitutes import substitutes
 from estimand.engine.tracing import Trace, trace_model
-from estimand.estimator.training import engine_scope, model_seed
+from estimand.estimator.surroundings import engine_scope, model_seed
 from estimand.export import card, flat_graph, saved_model, signatures, versions
 from estimand.export.saved_model import ModeGraph
 

@@ -9,7 +9,7 @@ from estimand.core import tf_private
 from estimand.core.errors import ConfigError
 from estimand.engine.cadence import Cadence
 from estimand.estimator import checks, evaluating
-from estimand.estimator.training import engine_scope
+from estimand.estimator.surroundings import engine_scope
 from estimand.hooks.base import LoopHook
 
 

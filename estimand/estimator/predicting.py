@@ -16,7 +16,7 @@ from estimand.engine.model_dir import RunRecord
 from estimand.engine.session import TracedSession
 from estimand.estimator import eager
 from estimand.estimator.evaluating import fill_variables, values_kept
-from estimand.estimator.training import engine_scope, model_seed
+from estimand.estimator.surroundings import engine_scope, model_seed
 from estimand.evaluation import predict as prediction
 from estimand.inputs.contract import ModelInput, call_input_fn
 

@@ -15,7 +15,6 @@ from estimand.core import tf_private
 from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
 from estimand.engine import block_mode, checkpoints, faults, initialization
-from estimand.engine.checkpoints import CheckpointWriter
 from estimand.engine.compiled import PLAIN
 from estimand.engine.events import EventWriter
 from estimand.engine.feeding import Feeder, InputPosition
@@ -30,6 +29,7 @@ from estimand.engine.session import TracedSession
 from estimand.engine.tracing import Trace
 from estimand.estimator import eager
 from estimand.estimator.data_checks import DataCheck
+from estimand.estimator.surroundings import make_writer, model_seed
 from estimand.estimator.training_hooks import assemble, eager_hooks
 from estimand.inputs.contract import ModelInput, call_input_fn
 
@@ -65,40 +65,6 @@ def train(
             else:
                 run.prepare(input_fn)
                 run.loop(hooks, saving_listeners, steps, max_steps)
-
-
-def make_writer(
-    estimator: Estimator, directory: str, basename: str = "model.ckpt", saver: Any = None
-) -> CheckpointWriter:
-    """A writer that keeps as many checkpoints as a v1 Saver says, or else the configuration."""
-    config = estimator._config
-    keep_max, hours = config.keep_checkpoint_max, config.keep_checkpoint_every_n_hours
-    limits = getattr(saver, "saver_def", None)
-    if limits is not None:
-        keep_max, hours = limits.max_to_keep, limits.keep_checkpoint_every_n_hours
-    return CheckpointWriter(
-        directory, basename=basename, keep_max=keep_max, keep_every_n_hours=hours or 10000.0
-    )
-
-
-@contextlib.contextmanager
-def engine_scope(estimator: Estimator) -> Iterator[None]:
-    """Eager mode, with a global seed of our own; if we drew it, ops with seeds ignore it."""
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(tf_private.eager_mode())
-        stack.enter_context(tf_private.global_seed_restored())
-        if estimator._config.tf_random_seed is None:
-            stack.enter_context(tf_private.explicit_seeds_stand())
-        yield
-
-
-def model_seed(estimator: Estimator, record: RunRecord) -> int:
-    """The user's seed, or one drawn at the first start and kept in model_dir."""
-    if estimator._config.tf_random_seed is not None:
-        return int(estimator._config.tf_random_seed)
-    if record.random_seed is None:
-        record.random_seed = secrets.randbits(31)
-    return record.random_seed
 
 
 @dataclass

@@ -151,7 +151,8 @@ def _note_label_range(accepted: Any, head: str | None) -> None:
         for name, of_head in accepted.items():
             _note_label_range(of_head, name)
     elif accepted is not None:
-        expectations.expect_labels(*accepted, head)
+        low, high = accepted
+        expectations.expect_labels(low, high, head)
 
 
 def check_mode(mode: Any) -> None:

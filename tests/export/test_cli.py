@@ -26,7 +26,9 @@ from tests.export.conftest import (
 
 
 def run(*arguments: Any) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+    # Wide enough that no long path is broken in two.
+    runner = CliRunner(env={"COLUMNS": "300"})
+    return runner.invoke(main, [str(argument) for argument in arguments])
 
 
 def answers(result: Result) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
@@ -20,8 +20,8 @@ from estimand.canned import v1_names
 from estimand.core.errors import ConfigError, ModelFnError
 
 # A number, a tensor, a function without arguments, or a schedule: a function of the step.
-Hyper = float | tf.Tensor | Callable[..., Any]
-Gradients = Sequence[tuple[tf.Tensor | tf.IndexedSlices, tf.Variable]]
+Hyper: TypeAlias = float | tf.Tensor | Callable[..., Any]
+Gradients: TypeAlias = Sequence[tuple[tf.Tensor | tf.IndexedSlices, tf.Variable]]
 
 _SCOPES = "estimand/optimizer_scopes"
 

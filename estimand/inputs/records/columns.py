@@ -42,7 +42,7 @@ class Column:
         """The column of the rows `range(begin, end, step)`."""
         if self.rows is None:
             return dataclasses.replace(self, payload=self.payload[begin:end:step])
-        low, high = np.searchsorted(self.rows, [begin, end])
+        low, high = (int(np.searchsorted(self.rows, bound)) for bound in (begin, end))
         chosen = np.arange(low, high)
         chosen = chosen[(self.rows[chosen] - begin) % step == 0]
         rows = (self.rows[chosen] - begin) // step

@@ -8,7 +8,7 @@ contributes. So many words, or many messages, can be worked on at once with NumP
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -96,7 +96,7 @@ def _readonly(buffer: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def _byte_table() -> np.ndarray:
-    values = np.arange(256, dtype=np.uint32)
+    values: np.ndarray = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         values = (values >> np.uint32(1)) ^ np.where(values & 1, np.uint32(_POLYNOMIAL), 0).astype(
             np.uint32
@@ -127,7 +127,7 @@ def _shift_matrix(number_of_bytes: int) -> np.ndarray:
 def _multiplier(number_of_bytes: int) -> Callable[[np.ndarray], np.ndarray]:
     """A function that moves registers on by that many zero bytes."""
     matrix = _shift_matrix(number_of_bytes)
-    halves = np.arange(1 << 16, dtype=np.uint32)
+    halves: np.ndarray = np.arange(1 << 16, dtype=np.uint32)
     low, high = _apply(matrix, halves), _apply(matrix, halves << np.uint32(16))
 
     def multiply(values: np.ndarray) -> np.ndarray:
@@ -140,9 +140,9 @@ def _fold(buffer: np.ndarray) -> int:
     """`register_after` with NumPy: all columns of a table of words at once, row after row."""
     row_bytes = 4 * _FOLD_WORDS
     # Zeros in front change nothing, as the register starts from zero.
-    padded = np.zeros(-(-max(buffer.size, 1) // row_bytes) * row_bytes, np.uint8)
+    padded: np.ndarray = np.zeros(-(-max(buffer.size, 1) // row_bytes) * row_bytes, np.uint8)
     padded[padded.size - buffer.size :] = buffer
-    rows = padded.view("<u4").reshape(-1, _FOLD_WORDS)
+    rows: np.ndarray = padded.view("<u4").reshape(-1, _FOLD_WORDS)
     onward = _multiplier(row_bytes)
     state = rows[0]
     for row in rows[1:]:
@@ -153,12 +153,10 @@ def _fold(buffer: np.ndarray) -> int:
     return int(_multiplier(4)(state)[0])
 
 
-def _checksums_of_rows(
-    buffer: np.ndarray, starts: Sequence[int] | np.ndarray, lengths: np.ndarray
-) -> np.ndarray:
+def _checksums_of_rows(buffer: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """CRCs of many pieces side by side, four bytes of each at a time, aligned at their ends."""
     lengths = np.asarray(lengths, np.int64)
-    result = np.zeros(len(lengths), np.uint32)
+    result: np.ndarray = np.zeros(len(lengths), np.uint32)
     for index in np.flatnonzero(lengths >= _SHORT_BYTES):
         begin = int(starts[index])
         piece = buffer[begin : begin + int(lengths[index])].copy()
@@ -166,7 +164,7 @@ def _checksums_of_rows(
         result[index] = _fold(piece) ^ _ONES
     short = np.flatnonzero((lengths < _SHORT_BYTES) & (lengths > 0))
     if short.size:
-        result[short] = _checksums_of_short(buffer, np.asarray(starts)[short], lengths[short])
+        result[short] = _checksums_of_short(buffer, starts[short], lengths[short])
     return result
 
 
@@ -178,7 +176,7 @@ def _checksums_of_short(buffer: np.ndarray, starts: np.ndarray, lengths: np.ndar
     words = np.ndarray(room.size - 3, "V4", room, strides=(1,))
     ends = starts + lengths + 4
     step = _multiplier(4)
-    state = np.zeros(len(lengths), np.uint32)
+    state: np.ndarray = np.zeros(len(lengths), np.uint32)
     for left in range(-(-int(lengths[0]) // 4), 0, -1):
         active = int(np.searchsorted(-lengths, -4 * (left - 1), side="left"))
         word = words[ends[:active] - 4 * left].view("<u4")

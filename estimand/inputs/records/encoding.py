@@ -50,7 +50,7 @@ class _Part:
             Layout(column.payload, _entry_prefix(name, column, steps), column.rows)
             for name, column in columns.items()
         ]
-        self._inner = np.zeros(rows, np.int64)
+        self._inner: np.ndarray = np.zeros(rows, np.int64)
         for layout in self._layouts:
             layout.add_lengths(self._inner)
         self._numbers = wire.varints(self._inner)
@@ -76,7 +76,7 @@ def _entry_prefix(name: str, column: Column, steps: bool) -> wire.Prefix:
 
 
 def _frame(rows: int, parts: list[_Part]) -> np.ndarray:
-    lengths = np.zeros(rows, np.int64)
+    lengths: np.ndarray = np.zeros(rows, np.int64)
     for part in parts:
         lengths += part.lengths
     out, positions = _empty_records(lengths)
@@ -90,8 +90,8 @@ def _frame(rows: int, parts: list[_Part]) -> np.ndarray:
 def _empty_records(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(a buffer with all headers, where the data of each record begins)."""
     ends = np.cumsum(lengths + framing.FRAME)
-    out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
-    header = np.empty(len(lengths), [("length", "<u8"), ("crc", "<u4")])
+    out: np.ndarray = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+    header: np.ndarray = np.empty(len(lengths), [("length", "<u8"), ("crc", "<u4")])
     header["length"] = lengths
     header["crc"] = crc32c.mask(crc32c.checksums_of_lengths(lengths))
     starts = ends - lengths - framing.FRAME
@@ -101,7 +101,7 @@ def _empty_records(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _write_checksums(out: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> None:
-    crcs = crc32c.mask(crc32c.checksums(out, starts, lengths)).astype("<u4")
+    crcs: np.ndarray = crc32c.mask(crc32c.checksums(out, starts, lengths)).astype("<u4")
     count = len(crcs)
     words = Pieces(crcs.view(np.uint8), np.arange(count) * 4, np.full(count, 4))
     Layout(words, lambda length: b"").write(out, starts + lengths)

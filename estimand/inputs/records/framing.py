@@ -46,7 +46,7 @@ def starts_of_records(buffer: np.ndarray, begin: int, end: int) -> tuple[np.ndar
 
 def _walk(buffer: np.ndarray, begin: int, end: int) -> tuple[np.ndarray, int]:
     starts: list[int] = []
-    view = memoryview(buffer)
+    view = buffer.data
     append, unpack, position, last = starts.append, _LENGTH.unpack_from, begin, end - FRAME
     while position <= last:
         following = position + FRAME + unpack(view, position)[0]
@@ -63,7 +63,7 @@ def _lane_starts(buffer: np.ndarray, begin: int, end: int) -> np.ndarray | None:
     if len(few) < 16:
         return None  # records so long that walking is cheap
     stride = _RECORDS_PER_LANE * (after - begin) // len(few)
-    data = memoryview(buffer)
+    data = buffer.data
     lanes = [begin]
     for wanted in range(begin + stride, end - stride, stride):
         start = _next_header(data, wanted, min(wanted + 4096, end - FRAME))

@@ -76,7 +76,7 @@ def inspect(
     """
     paths = find_files(files, "inspect")
     kind = check_compression(compression, "inspect")
-    buffer = np.empty(1 << 22, np.uint8)
+    buffer: np.ndarray = np.empty(1 << 22, np.uint8)
     facts = [_facts(path, kind, buffer) for path in paths]
     return Inspection(
         facts,

@@ -101,7 +101,7 @@ def verify(
     """
     kind = check_compression(compression, "verify")
     paths = find_files(files, "verify")
-    buffer = np.empty(_BUFFER_BYTES, np.uint8)
+    buffer: np.ndarray = np.empty(_BUFFER_BYTES, np.uint8)
     return [_check_file(path, kind, buffer, on_progress) for path in paths]
 
 
@@ -151,7 +151,7 @@ def blocks(stream: Any, buffer: np.ndarray) -> Iterator[Block]:
     while True:
         count = 0
         if damage is None:
-            count, damage = _read_some(stream, memoryview(buffer)[filled:])
+            count, damage = _read_some(stream, buffer.data[filled:])
         filled += count
         starts, end = framing.starts_of_records(buffer, 0, filled)
         if len(starts):
@@ -164,7 +164,7 @@ def blocks(stream: Any, buffer: np.ndarray) -> Iterator[Block]:
             yield Block(buffer, starts, 0, offset, filled)
             return
         else:
-            larger = np.empty(2 * buffer.size, np.uint8)
+            larger: np.ndarray = np.empty(2 * buffer.size, np.uint8)
             larger[:filled] = buffer[:filled]
             buffer = larger
             continue

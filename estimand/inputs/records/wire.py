@@ -67,17 +67,17 @@ def varint_lengths(values: np.ndarray) -> np.ndarray:
 
 def varints(values: np.ndarray) -> Pieces:
     """Many numbers (int64; negative ones take ten bytes)."""
-    rest = values.astype(np.int64, copy=False).view(np.uint64).copy()
+    rest: np.ndarray = values.astype(np.int64, copy=False).view(np.uint64).copy()
     lengths = varint_lengths(rest)
     width = int(lengths.max(initial=1))
-    table = np.empty((len(rest), width), np.uint8)
+    table: np.ndarray = np.empty((len(rest), width), np.uint8)
     for byte in range(width):
         more = np.where(lengths > byte + 1, np.uint8(128), np.uint8(0))
         table[:, byte] = (rest & np.uint64(127)).astype(np.uint8) | more
         rest >>= np.uint64(7)
     if width == 1:
         return Pieces(table.ravel(), np.arange(len(rest)), lengths)
-    starts = np.arange(len(rest)) * width
+    starts: np.ndarray = np.arange(len(rest)) * width
     return Pieces(table.ravel(), starts, lengths)
 
 
@@ -92,7 +92,7 @@ class Layout:
         self._pieces = pieces
         self._rows = rows
         self._groups = list(_groups(pieces.lengths, prefix))
-        self.lengths = np.empty(len(pieces), np.int64)
+        self.lengths: np.ndarray = np.empty(len(pieces), np.int64)
         for length, members, before in self._groups:
             self.lengths[members] = length + len(before)
 
@@ -145,7 +145,7 @@ def _copy_few(
     sources: np.ndarray,
     length: int,
 ) -> None:
-    to, origin = memoryview(out), memoryview(flat)
+    to, origin = out.data, flat.data
     for target, source in zip(targets.tolist(), sources.tolist(), strict=True):
         begin = target + len(before)
         to[target:begin] = before
@@ -156,7 +156,7 @@ def joined(pieces: Pieces, prefix: Prefix, counts: np.ndarray) -> Pieces:
     """Pieces with their prefixes, the first `counts[0]` of them joined to one, and so on."""
     layout = Layout(pieces, prefix)
     ends = np.cumsum(layout.lengths)
-    flat = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+    flat: np.ndarray = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
     layout.write(flat, ends - layout.lengths)
     return Pieces.consecutive(flat, sums(layout.lengths, counts))
 

@@ -1,0 +1,49 @@
+"""What a call of train, evaluate or predict runs in: eager mode, its seed, its checkpoints."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from estimand.core import tf_private
+from estimand.engine.checkpoints import CheckpointWriter
+from estimand.engine.model_dir import RunRecord
+
+if TYPE_CHECKING:
+    from estimand.estimator.estimator import Estimator
+
+
+def make_writer(
+    estimator: Estimator, directory: str, basename: str = "model.ckpt", saver: Any = None
+) -> CheckpointWriter:
+    """A writer that keeps as many checkpoints as a v1 Saver says, or else the configuration."""
+    config = estimator._config
+    keep_max, hours = config.keep_checkpoint_max, config.keep_checkpoint_every_n_hours
+    limits = getattr(saver, "saver_def", None)
+    if limits is not None:
+        keep_max, hours = limits.max_to_keep, limits.keep_checkpoint_every_n_hours
+    return CheckpointWriter(
+        directory, basename=basename, keep_max=keep_max, keep_every_n_hours=hours or 10000.0
+    )
+
+
+@contextlib.contextmanager
+def engine_scope(estimator: Estimator) -> Iterator[None]:
+    """Eager mode, with a global seed of our own; if we drew it, ops with seeds ignore it."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(tf_private.eager_mode())
+        stack.enter_context(tf_private.global_seed_restored())
+        if estimator._config.tf_random_seed is None:
+            stack.enter_context(tf_private.explicit_seeds_stand())
+        yield
+
+
+def model_seed(estimator: Estimator, record: RunRecord) -> int:
+    """The user's seed, or one drawn at the first start and kept in model_dir."""
+    if estimator._config.tf_random_seed is not None:
+        return int(estimator._config.tf_random_seed)
+    if record.random_seed is None:
+        record.random_seed = secrets.randbits(31)
+    return record.random_seed
