@@ -7,13 +7,9 @@ another process ends by it, too.
 
 from __future__ import annotations
 
-import glob
 import logging
-import math
-import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
@@ -21,11 +17,11 @@ import tensorflow as tf
 from estimand.core.errors import ConfigError, SpecTypeError
 from estimand.engine.cadence import Cadence
 from estimand.engine.checkpoints import checkpoint_step, latest_checkpoint
-from estimand.engine.events import event_files
 from estimand.hooks import stop_record
 from estimand.hooks.base import LoopHook, timer
 from estimand.hooks.eval_metrics import EvalMetrics, read_eval_metrics
 from estimand.hooks.stop_at_step import StopAtStepHook
+from estimand.hooks.stopping_criteria import Criterion, NoImprovement, Threshold
 
 __all__ = [
     "EarlyStoppingHook",
@@ -103,7 +99,7 @@ def stop_if_higher_hook(
       run_every_steps: look every so many steps (then pass `run_every_secs=None`). After an
         evaluation in the same process it looks in any case.
     """
-    criterion = _Threshold(_metrics(estimator, eval_dir), metric_name, min_steps, threshold, 1)
+    criterion = Threshold(_metrics(estimator, eval_dir), metric_name, min_steps, threshold, 1)
     return make_early_stopping_hook(estimator, criterion, run_every_secs, run_every_steps)
 
 
@@ -120,7 +116,7 @@ def stop_if_lower_hook(
 
     The arguments are those of `stop_if_higher_hook`.
     """
-    criterion = _Threshold(_metrics(estimator, eval_dir), metric_name, min_steps, threshold, -1)
+    criterion = Threshold(_metrics(estimator, eval_dir), metric_name, min_steps, threshold, -1)
     return make_early_stopping_hook(estimator, criterion, run_every_secs, run_every_steps)
 
 
@@ -140,7 +136,7 @@ def stop_if_no_increase_hook(
     An increase is a new highest value, by more than `min_delta`. The other arguments are those
     of `stop_if_higher_hook`.
     """
-    criterion = _NoImprovement(
+    criterion = NoImprovement(
         _metrics(estimator, eval_dir),
         metric_name,
         min_steps,
@@ -171,7 +167,7 @@ def stop_if_no_decrease_hook(
     >>> estimator = est.Estimator(lambda features, labels, mode: None, model_dir="unused")
     >>> hook = est.experimental.stop_if_no_decrease_hook(estimator, "loss", 1000)
     """
-    criterion = _NoImprovement(
+    criterion = NoImprovement(
         _metrics(estimator, eval_dir),
         metric_name,
         min_steps,
@@ -226,7 +222,7 @@ class EarlyStoppingHook(LoopHook):
 
     def evaluated(self, step: int) -> bool:
         """There are new results: True if they say to stop, which is then under way."""
-        if not isinstance(self._should_stop_fn, _Criterion):
+        if not isinstance(self._should_stop_fn, Criterion):
             return False  # a user's function is asked as often as the user said
         self._should_stop_fn.warn_if_blind()
         return self._stop_if_wanted(step)
@@ -266,7 +262,7 @@ class EarlyStoppingHook(LoopHook):
             # Again, with the step at which training really ended.
             step = self._step_now(session)
             stop_record.write(self._model_dir, step=step, reason=self.reason)
-        elif isinstance(self._should_stop_fn, _Criterion):
+        elif isinstance(self._should_stop_fn, Criterion):
             self._should_stop_fn.warn_if_blind()
 
     def _stop_if_wanted(self, step: int) -> bool:
@@ -324,85 +320,6 @@ class _StopAtCheckpointHook(LoopHook):
             run_context.request_stop()
         else:  # let the file system breathe
             time.sleep(self._wait_secs)
-
-
-# What is judged
-
-
-@dataclass
-class _Criterion:
-    """Looks at one metric; called, it answers with a reason to stop, or None."""
-
-    metrics: EvalMetrics
-    metric_name: str
-    min_steps: int
-    _warned: bool = field(default=False, init=False, compare=False)
-
-    def values(self) -> list[tuple[int, float]]:
-        """Step and value, in the order of steps."""
-        results = self.metrics.read()
-        found = [(s, m[self.metric_name]) for s, m in results.items() if self.metric_name in m]
-        if results and not found:
-            known = sorted({name for metrics in results.values() for name in metrics})
-            raise ConfigError(
-                f"Early stopping looks at the metric {self.metric_name!r}, but the evaluations in "
-                f"{self.metrics.eval_dir} have: {', '.join(known)}. Pass one of these as "
-                "metric_name."
-            )
-        return [(step, value) for step, value in found if step >= self.min_steps]
-
-    def warn_if_blind(self) -> None:
-        """Say, once, that there is nothing to judge by."""
-        if self._warned or self.metrics.read():
-            return
-        self._warned = True
-        model_dir = os.path.dirname(os.path.abspath(self.metrics.eval_dir))
-        folders = sorted(f for f in glob.glob(os.path.join(model_dir, "eval*")) if event_files(f))
-        _log.warning(
-            "Early stopping looks for %r in %s, where there are no results of evaluations%s.",
-            self.metric_name,
-            self.metrics.eval_dir,
-            f"; there are in {', '.join(folders)}: pass eval_dir=" if folders else "",
-        )
-
-
-@dataclass
-class _Threshold(_Criterion):
-    threshold: float
-    sign: int  # +1: stop when higher, -1: when lower
-
-    def __call__(self) -> str | None:
-        for step, value in self.values():
-            if self.sign * (value - self.threshold) > 0:
-                return (
-                    f'At step {step}, metric "{self.metric_name}" has value {value:g} which is '
-                    f"{'greater' if self.sign > 0 else 'less'} than the configured threshold "
-                    f"({self.threshold:g}) for early stopping."
-                )
-        return None
-
-
-@dataclass
-class _NoImprovement(_Criterion):
-    max_steps: int
-    min_delta: float
-    sign: int  # +1: an increase is an improvement, -1: a decrease
-
-    def __call__(self) -> str | None:
-        best, best_step = math.nan, None
-        for step, value in self.values():
-            # Nothing compares with NaN: whatever comes after it is better, and it never is.
-            better = math.isnan(best) or self.sign * (value - best) > self.min_delta
-            if best_step is None or (better and not math.isnan(value)):
-                best, best_step = value, step
-            if step - best_step >= self.max_steps:
-                word = "increase" if self.sign > 0 else "decrease"
-                return (
-                    f'No {word} in metric "{self.metric_name}" for {step - best_step} steps (best '
-                    f"{best:g} at step {best_step}), which is greater than or equal to max steps "
-                    f"({self.max_steps}) configured for early stopping."
-                )
-        return None
 
 
 def _metrics(estimator: Any, eval_dir: str | None) -> EvalMetrics:
