@@ -45,6 +45,8 @@ _HOME = {
     "DNNLinearCombinedEstimator": "estimand.canned:DNNLinearCombinedEstimator",
     "DNNLinearCombinedRegressor": "estimand.canned:DNNLinearCombinedRegressor",
     "DNNRegressor": "estimand.canned:DNNRegressor",
+    "GradientBoostedTreesClassifier": "estimand.canned.forest:GradientBoostedTreesClassifier",
+    "GradientBoostedTreesRegressor": "estimand.canned.forest:GradientBoostedTreesRegressor",
     "KMeans": "estimand.canned.kmeans:KMeans",
     "KNeighborsClassifier": "estimand.canned.neighbors:KNeighborsClassifier",
     "KNeighborsRegressor": "estimand.canned.neighbors:KNeighborsRegressor",
@@ -53,6 +55,8 @@ _HOME = {
     "LinearRegressor": "estimand.canned:LinearRegressor",
     "RNNClassifier": "estimand.canned.rnn:RNNClassifier",
     "RNNEstimator": "estimand.canned.rnn:RNNEstimator",
+    "RandomForestClassifier": "estimand.canned.forest:RandomForestClassifier",
+    "RandomForestRegressor": "estimand.canned.forest:RandomForestRegressor",
     # heads
     "BinaryClassHead": "estimand.heads:BinaryClassHead",
     "Head": "estimand.heads:Head",
@@ -127,6 +131,14 @@ if TYPE_CHECKING:
     from estimand.canned import LinearClassifier as LinearClassifier
     from estimand.canned import LinearEstimator as LinearEstimator
     from estimand.canned import LinearRegressor as LinearRegressor
+    from estimand.canned.forest import (
+        GradientBoostedTreesClassifier as GradientBoostedTreesClassifier,
+    )
+    from estimand.canned.forest import (
+        GradientBoostedTreesRegressor as GradientBoostedTreesRegressor,
+    )
+    from estimand.canned.forest import RandomForestClassifier as RandomForestClassifier
+    from estimand.canned.forest import RandomForestRegressor as RandomForestRegressor
     from estimand.canned.kmeans import KMeans as KMeans
     from estimand.canned.neighbors import KNeighborsClassifier as KNeighborsClassifier
     from estimand.canned.neighbors import KNeighborsRegressor as KNeighborsRegressor

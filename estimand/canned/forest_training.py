@@ -73,21 +73,27 @@ def fit(
         raise InputError(f"ydf cannot train on this data: {error}") from error
 
 
-def taken_over(model: Any, learner_name: str, n_classes: int | None, data: Examples) -> ForestArrays:
-    """The trees of a ydf model as arrays whose outputs are logits, probabilities or numbers."""
+def taken_over(
+    model: Any, columns: Sequence[Column], n_classes: int | None, *, each_tree_votes: bool = True
+) -> ForestArrays:
+    """The trees of a ydf model as arrays.
+
+    Their outputs are probabilities for the classes of a random forest, logits for those of
+    boosted trees, else numbers. `each_tree_votes`, or else gives probabilities itself.
+    """
     forest = ForestArrays(outputs=n_classes or 1)
-    positions = {f"column_{i}": i for i in range(len(data.columns))}
+    positions = {f"column_{i}": i for i in range(len(columns))}
     spec = model.data_spec()
     place_of = {
-        i: positions[column.name] for i, column in enumerate(spec.columns) if column.name in positions
+        i: positions[one.name] for i, one in enumerate(spec.columns) if one.name in positions
     }
-    forest.set_words(_words(spec, positions, data.columns))
+    forest.set_words(_words(spec, positions, columns))
     classes = [int(name) for name in model.label_classes()] if n_classes else []
     trees = list(model.iter_trees())
-    if learner_name == RANDOM_FOREST:
-        _random_forest(forest, trees, classes, model, place_of)
-    else:
+    if hasattr(model, "initial_predictions"):
         _boosted(forest, trees, classes, model, place_of)
+    else:
+        _random_forest(forest, trees, classes, each_tree_votes, place_of)
     return forest
 
 
@@ -101,15 +107,17 @@ def _words(spec: Any, positions: Mapping[str, int], columns: Sequence[Column]) -
 
 
 def _random_forest(
-    forest: ForestArrays, trees: list[Any], classes: list[int], model: Any, place_of: dict[int, int]
+    forest: ForestArrays,
+    trees: list[Any],
+    classes: list[int],
+    each_tree_votes: bool,
+    place_of: dict[int, int],
 ) -> None:
-    votes = bool(classes) and model_votes(model)
-
     def value_of(value: Any) -> np.ndarray:
         if not classes:
             return np.array([value.value]) / len(trees)
         shares = np.asarray(value.probability)
-        if votes:
+        if each_tree_votes:
             shares = np.eye(len(shares))[shares.argmax()]
         outputs = np.zeros(forest.outputs)
         outputs[classes] = shares / len(trees)
@@ -118,11 +126,6 @@ def _random_forest(
     forest.bias = np.zeros(forest.outputs)
     for tree in trees:
         forest.add_tree(tree.root, value_of, place_of)
-
-
-def model_votes(model: Any) -> bool:
-    """Whether each tree of a random forest has one vote, or gives probabilities."""
-    return bool(getattr(model, "_estimand_votes", True))
 
 
 def _boosted(

@@ -157,9 +157,7 @@ def kmeans_model_fn(
             return EstimatorSpec(mode, predictions=predictions, export_outputs=outputs)
         if not training:
             metrics = {_SCORE: _v1.metrics.mean(loss)}
-            return EstimatorSpec(
-                mode, predictions=predictions, loss=loss, eval_metric_ops=metrics
-            )
+            return EstimatorSpec(mode, predictions=predictions, loss=loss, eval_metric_ops=metrics)
         _v1.summary.scalar("loss/raw", loss)
         # The distances are those before the centers move.
         with tf.control_dependencies([distances, loss]):

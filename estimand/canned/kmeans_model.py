@@ -50,7 +50,9 @@ class Clusters:
         ready = not np.isnan(first).any()
         self.centers = _variable(first, CENTERS)
         self.ready = _variable(ready, "initialized")
-        self.moved, self.countdown, self.counts = self.centers, None, None
+        self.moved: Any = self.centers
+        self.countdown: Any = None
+        self.counts: Any = None
         if settings.two_copies:
             self.moved = _variable(first, "clusters_updated")
             self.countdown = _variable(np.int64(settings.steps_per_iteration), "update_in_steps")

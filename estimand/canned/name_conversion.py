@@ -32,7 +32,7 @@ from estimand.core.errors import CheckpointError, ConfigError
 
 Values = Mapping[str, Any]
 
-_KINDS = {kind.__name__: kind for kind in BY_NAME.values()}
+_KINDS: dict[str, Any] = {kind.__name__: kind for kind in BY_NAME.values()}
 _V1_SLOTS = {old: (kind, new) for kind, slots in SLOTS.items() for new, old in slots.items()}
 _POWER = re.compile(r"(^|/)beta[12]_power(_\d+)?$")
 _V2_STATE = re.compile(r"^training/(?P<kind>[A-Za-z]+)(?P<suffix>_\d+)?/(?P<rest>.+)$")
@@ -88,9 +88,7 @@ def to_v2(
     return result
 
 
-def _taken_apart(
-    values: Values, parts: list[str]
-) -> tuple[list[str], dict[str, _Optimizer]]:
+def _taken_apart(values: Values, parts: list[str]) -> tuple[list[str], dict[str, _Optimizer]]:
     """The names that stay, and the optimizers by the part that they trained."""
     weights, found = [], {part: _Optimizer("") for part in parts}
     for name in sorted(values):

@@ -171,9 +171,7 @@ def convert(
         _check_target(contents.prefix, target, force)
         values = {one.name: contents.value(one.name) for one in contents.tensors}
         if to == "v2":
-            values = name_conversion.to_v2(
-                values, learning_rate, linear_learning_rate, momentum
-            )
+            values = name_conversion.to_v2(values, learning_rate, linear_learning_rate, momentum)
         else:
             values = name_conversion.to_v1(values)
         path = _write(target, contents.prefix, values)

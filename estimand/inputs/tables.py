@@ -192,7 +192,7 @@ class Skipped:
         self._raises = on_error == "raise"
         self._new = [0, 0]  # rows seen, rows skipped, since the last report
         self._first: str | None = None
-        self._error: InputError | None = None
+        self._errors: list[InputError] = []
 
     def take(
         self, columns: TableColumns, table: Any, place: Callable[[int], str]
@@ -215,11 +215,12 @@ class Skipped:
     def count(self, rows: int, what: str, remedy: str = "") -> None:
         """Note that rows are left out, or raise."""
         if self._raises:
-            self._error = InputError(
+            error = InputError(
                 f"{self._where}: {what}. {remedy}{' ' if remedy else ''}"
                 "To leave broken rows out and have them counted, pass on_error='skip'."
             )
-            raise self._error
+            self._errors.append(error)
+            raise error
         self._new[1] += rows
         self._first = self._first or what
 
@@ -227,7 +228,8 @@ class Skipped:
         self._new[0] += rows
 
     def explain_error(self, error: BaseException) -> Exception | None:
-        return self._error
+        # Parts may be read ahead, and broken ones met out of order: which one was it?
+        return next((raised for raised in self._errors if str(raised) in str(error)), None)
 
     def report_skipped(self) -> str | None:
         (seen, skipped), self._new = self._new, [0, 0]

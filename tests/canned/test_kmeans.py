@@ -221,7 +221,7 @@ def test_unusable_arguments_are_refused(arguments: dict[str, Any], message: str)
 
 def test_centers_that_do_not_fit_the_points_are_refused() -> None:
     kmeans = est.KMeans(2, initial_clusters=np.zeros([2, 3]))
-    with pytest.raises(ValueError, match="3 numbers per center, but the points .* have 2"):
+    with pytest.raises(ValueError, match=r"3 numbers per center, but the points .* have 2"):
         kmeans.train(all_points)
 
 

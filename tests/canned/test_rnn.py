@@ -12,7 +12,6 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
-
 from tests.canned import rnn_cases
 
 FIXTURES = Path(__file__).resolve().parent / "fixtures"

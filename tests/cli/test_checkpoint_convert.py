@@ -26,9 +26,7 @@ MORE = {
 
 
 def convert(*arguments: Any) -> Any:
-    return CliRunner().invoke(
-        main, ["--verbose", "checkpoint", "convert", *map(str, arguments)]
-    )
+    return CliRunner().invoke(main, ["--verbose", "checkpoint", "convert", *map(str, arguments)])
 
 
 def values(path: Any) -> dict[str, Any]:

@@ -120,6 +120,7 @@ def dense_input_columns(fc):
     bucket = buckets["bucket"]
     cases.update(
         embedding_bucket=[fc.embedding_column(bucket, 2)],
+        embedding_bucket_unsafe=[fc.embedding_column(bucket, 2, use_safe_embedding_lookup=False)],
         indicator_bucket=[fc.indicator_column(bucket)],
         embedding_bucket_vector=[fc.embedding_column(buckets["bucket_vector"], 2)],
         max_norm=[fc.embedding_column(kinds["hash"], 3, max_norm=0.7)],
