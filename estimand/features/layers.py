@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.core import expectations
 from estimand.core.tf_private import feature_columns as fc
 from estimand.features import checks
 from estimand.features.building import ColumnTensors, linear_total
@@ -41,6 +42,7 @@ def input_layer(
     [[1.0], [2.0]]
     """
     columns = sorted(checks.dense_columns(feature_columns), key=lambda column: column.name)
+    expectations.expect_columns(columns)
     tensors = []
     with no_deprecation_notices(), _v1.variable_scope(None, default_name="input_layer"):
         state = GraphState(list(weight_collections or []), trainable)
@@ -70,6 +72,7 @@ def linear_model(
     Its variables are called `linear_model/<column>/weights` and `linear_model/bias_weights`.
     """
     columns = checks.linear_columns(feature_columns)
+    expectations.expect_columns(columns)
     names = _column_names(columns)
     parts = []
     with no_deprecation_notices(), _v1.variable_scope(None, default_name="linear_model"):

@@ -116,3 +116,18 @@ def test_a_second_call_does_not_repeat_the_table(tmp_path, caplog):
     assert caplog.text.count("the same in all 32 rows") == 1
     estimator.train(constant_input_fn, steps=1)
     assert caplog.text.count("the same in all 32 rows") == 1
+
+
+def test_a_canned_model_tells_of_unknown_words_and_labels(tmp_path, caplog):
+    word = est.feature_column.categorical_column_with_vocabulary_list("w", ["a", "b"])
+    columns = [est.feature_column.numeric_column("n"), est.feature_column.indicator_column(word)]
+
+    def input_fn():
+        features = {"n": np.arange(ROWS), "w": np.array([f"x{i}" for i in range(ROWS)])}
+        return tf.data.Dataset.from_tensor_slices((features, np.arange(ROWS) % 4)).batch(ROWS)
+
+    estimator = est.DNNClassifier([2], columns, tmp_path, n_classes=3)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Labels must be <= n_classes - 1"):
+        estimator.train(input_fn, steps=1)
+    assert "column 'w'" in caplog.text
+    assert "8 of 32 labels are outside of 0 to 2" in caplog.text
