@@ -73,7 +73,7 @@ class DNNClassifier(Estimator):
     ...     config=est.RunConfig(tf_random_seed=1),
     ... )
     >>> classifier = classifier.train(input_fn, steps=100)
-    >>> classifier.evaluate(input_fn, steps=4)["accuracy"] > 0.9
+    >>> bool(classifier.evaluate(input_fn, steps=4)["accuracy"] > 0.9)
     True
     """
 

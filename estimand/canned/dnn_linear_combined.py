@@ -165,7 +165,7 @@ class DNNLinearCombinedClassifier(Estimator):
     ...     dnn_hidden_units=[8],
     ... )
     >>> classifier = classifier.train(input_fn, steps=50)
-    >>> classifier.evaluate(input_fn, steps=4)["accuracy"] > 0.9
+    >>> bool(classifier.evaluate(input_fn, steps=4)["accuracy"] > 0.9)
     True
     """
 

@@ -73,7 +73,7 @@ class LinearClassifier(Estimator):
     ...     return tf.data.Dataset.from_tensor_slices(({"x": x}, x > 0)).repeat().batch(16)
     >>> columns = [tf.feature_column.numeric_column("x")]
     >>> classifier = est.LinearClassifier(columns).train(input_fn, steps=20)
-    >>> classifier.evaluate(input_fn, steps=4)["accuracy"] > 0.9
+    >>> bool(classifier.evaluate(input_fn, steps=4)["accuracy"] > 0.9)
     True
     """
 

@@ -156,7 +156,9 @@ PRIVATE: dict[str, Names] = {
         "_count_worker _get_model_dir _validate_properties",
     ),
     "training": _at("estimand", "EvalSpec TrainSpec train_and_evaluate")
-    | _at("estimand.estimator.lifecycle.local", "_NewCheckpointListenerForEvaluate=EvaluationListener")
+    | _at(
+        "estimand.estimator.lifecycle.local", "_NewCheckpointListenerForEvaluate=EvaluationListener"
+    )
     | _at(
         f"{_OURS}.training",
         "_ContinuousEvalListener _EvalResult _EvalStatus _StopAtSecsHook _TrainingExecutor "
@@ -174,10 +176,8 @@ PRIVATE: dict[str, Names] = {
     | _at(
         "estimand.canned.logit_fns",
         "dnn_logit_fn_builder dnn_logit_fn_builder_v2=dnn_logit_fn_builder",
-    )
-    | _at(f"{_OURS}.models", "dnn_model_fn_v2 _dnn_model_fn _add_hidden_layer_summary"),
-    "canned.dnn_linear_combined": _both("DNNLinearCombined")
-    | _at(f"{_OURS}.models", "_linear_learning_rate _check_no_sync_replicas_optimizer"),
+    ),
+    "canned.dnn_linear_combined": _both("DNNLinearCombined"),
     "canned.head": _at(
         f"{_OURS}.canned_heads",
         "LossSpec _Head _binary_logistic_head_with_sigmoid_cross_entropy_loss "
@@ -191,8 +191,7 @@ PRIVATE: dict[str, Names] = {
         "estimand.canned.logit_fns",
         "linear_logit_fn_builder linear_logit_fn_builder_v2=linear_logit_fn_builder",
     )
-    | {"LinearSDCA": f"{_OURS}.absent:LinearSDCA"}
-    | _at(f"{_OURS}.models", "_compute_fraction_of_zero"),
+    | {"LinearSDCA": f"{_OURS}.absent:LinearSDCA"},
     "canned.metric_keys": _at("estimand.heads.keys", "MetricKeys"),
     "canned.optimizers": _at(
         f"{_OURS}.optimizers", "get_optimizer_instance get_optimizer_instance_v2"
@@ -226,15 +225,19 @@ PRIVATE: dict[str, Names] = {
         "export_outputs_for_mode",
     ),
     "export.export_output": _at(_OUTPUTS, f"{_EXPORT_OUTPUTS} TrainOutput"),
-    "head.base_head": _at("estimand.heads", "Head") | _at(f"{_OURS}.base_head", (
-        "DEFAULT_SERVING_KEY CLASSIFY_SERVING_KEY REGRESS_SERVING_KEY PREDICT_SERVING_KEY "
-        "all_class_ids all_classes call_loss_fn check_dense_labels_match_logits_and_reshape "
-        "check_label_range check_logits_final_dim check_prediction_keys classification_output "
-        "create_estimator_spec_summary create_estimator_spec_train_op create_eval_metrics_tuple "
-        "get_weights_and_check_match_logits update_metric_with_broadcast_weights "
-        "validate_loss_fn_args validate_loss_reduction validate_n_classes "
-        "validate_trainable_variables validate_update_ops validate_v2_optimizer"
-    )),
+    "head.base_head": _at("estimand.heads", "Head")
+    | _at(
+        f"{_OURS}.base_head",
+        (
+            "DEFAULT_SERVING_KEY CLASSIFY_SERVING_KEY REGRESS_SERVING_KEY PREDICT_SERVING_KEY "
+            "all_class_ids all_classes call_loss_fn check_dense_labels_match_logits_and_reshape "
+            "check_label_range check_logits_final_dim check_prediction_keys classification_output "
+            "create_estimator_spec_summary create_estimator_spec_train_op create_eval_metrics_tuple "
+            "get_weights_and_check_match_logits update_metric_with_broadcast_weights "
+            "validate_loss_fn_args validate_loss_reduction validate_n_classes "
+            "validate_trainable_variables validate_update_ops validate_v2_optimizer"
+        ),
+    ),
     "head.binary_class_head": _at("estimand.heads", "BinaryClassHead"),
     "head.head_utils": _at("estimand.heads", "binary_or_multi_class_head")
     | _at(
@@ -254,13 +257,10 @@ PRIVATE: dict[str, Names] = {
     )
     | _at(_EARLY, "_StopAtCheckpointStepHook=_StopAtCheckpointHook"),
     "hooks.session_run_hook": _at("estimand.hooks", _SESSION),
-    "hooks.fake_summary_writer": _at(f"{_OURS}.fake_summary_writer", "FakeSummaryWriter"),
     "inputs.inputs": _at("estimand.inputs", "numpy_input_fn pandas_input_fn"),
     "inputs.numpy_io": _at("estimand.inputs", "numpy_input_fn"),
     "inputs.pandas_io": _at("estimand.inputs", "pandas_input_fn"),
-    "tpu.tpu_config": _at(
-        "estimand.compat.v1.tpu", "InputPipelineConfig RunConfig TPUConfig"
-    ),
+    "tpu.tpu_config": _at("estimand.compat.v1.tpu", "InputPipelineConfig RunConfig TPUConfig"),
     "tpu.tpu_estimator": _at("estimand.compat.v1.tpu", "TPUEstimator TPUEstimatorSpec"),
     "tpu.util": {},
     "tools.checkpoint_converter": {},

@@ -74,7 +74,7 @@ def _check_is_tensor(x: Any, tensor_name: str) -> Any:
     return x
 
 
-class estimator_export:  # noqa: N801 - the name that code in the wild imports
+class estimator_export:
     """The decorator that published a class under a name: it only hands the class back.
 
     >>> @estimator_export("estimator.Mine", v1=["estimator.Mine"])

@@ -27,18 +27,14 @@ _DEFAULT_REPLACEABLE_LIST = list(ours._REPLACEABLE)
 def _count_ps(cluster_spec: Any) -> int:
     """How many parameter servers there are."""
     if not cluster_spec:
-        raise RuntimeError(
-            "Internal error: `_count_ps` does not expect empty cluster_spec."
-        )
+        raise RuntimeError("Internal error: `_count_ps` does not expect empty cluster_spec.")
     return len(cluster_spec.as_dict().get("ps", []))
 
 
 def _count_worker(cluster_spec: Any, chief_task_type: str) -> int:
     """How many workers there are, the chief among them."""
     if not cluster_spec:
-        raise RuntimeError(
-            "Internal error: `_count_worker` does not expect empty cluster_spec."
-        )
+        raise RuntimeError("Internal error: `_count_worker` does not expect empty cluster_spec.")
     jobs = cluster_spec.as_dict()
     return len(jobs.get("worker", [])) + len(jobs.get(chief_task_type, []))
 

@@ -46,6 +46,14 @@ from estimand.core.tf_private.keras import (
     keras_learning_rate,
     keras_variable_being_created,
 )
+from estimand.core.tf_private.keras_models import (
+    CompiledParts,
+    keras_layer_kinds,
+    keras_layers,
+    keras_takes_training,
+    keras_variables_on_loan,
+    plain_variables,
+)
 from estimand.core.tf_private.seeds import (
     explicit_seeds_stand,
     global_seed_restored,
