@@ -101,9 +101,11 @@ _HOME = {
     "experimental": "estimand.experimental",
     "export": "estimand.export",
     "feature_column": "estimand.features.feature_column",
+    "fine_tuning": "estimand.bridge.fine_tuning",
     "heads": "estimand.heads",
     "hooks": "estimand.hooks",
     "inputs": "estimand.inputs",
+    "keras": "estimand.bridge.keras",
     "learn_runner": "estimand.estimator.lifecycle.learn_runner",
     "records": "estimand.inputs.records",
 }
@@ -119,6 +121,8 @@ if TYPE_CHECKING:
     from estimand import heads as heads
     from estimand import hooks as hooks
     from estimand import inputs as inputs
+    from estimand.bridge import fine_tuning as fine_tuning
+    from estimand.bridge import keras as keras
     from estimand.canned import BaselineClassifier as BaselineClassifier
     from estimand.canned import BaselineEstimator as BaselineEstimator
     from estimand.canned import BaselineRegressor as BaselineRegressor

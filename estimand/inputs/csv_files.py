@@ -243,13 +243,13 @@ class CsvReading:
         share, comment = self._lines.share_of(context), self._asked.comment
         share.check_not_empty(_WHERE, comment, self._can_be_read)
 
-        def rows(epoch: Epoch | None) -> tf.data.Dataset:
+        def blocks_of(epoch: Epoch | None) -> tf.data.Dataset:
             blocks = share.blocks(epoch, comment)
             if self._counter is not None:
                 blocks = keep_readable(blocks, self._columns.decode, self._counter, BLOCK)
-            return blocks.unbatch()
+            return blocks
 
-        return order.batches(rows, self._decode)
+        return order.batches(blocks_of, self._decode)
 
     def _can_be_read(self, line: bytes) -> bool:
         return self._counter is None or decodes(self._columns, [line])

@@ -20,7 +20,7 @@ class Order:
     >>> order = Order(batch_size=2)
     >>> order.for_mode("train").shuffle, order.for_mode("eval").shuffle
     (True, False)
-    >>> numbers = order.for_mode("eval").batches(lambda epoch: tf.data.Dataset.range(3))
+    >>> numbers = order.for_mode("eval").batches(lambda epoch: tf.data.Dataset.range(3).batch(3))
     >>> [batch.tolist() for batch in numbers.as_numpy_iterator()]
     [[0, 1], [2]]
     """
@@ -58,26 +58,28 @@ class Order:
         )
 
     def batches(
-        self, rows_of: RowsOfEpoch, finish: Callable[..., Any] | None = None
+        self, blocks_of: BlocksOfEpoch, finish: Callable[..., Any] | None = None
     ) -> tf.data.Dataset:
-        """Epochs of rows, shuffled, in batches; `finish` is applied to whole batches.
+        """Epochs of rows, which come in blocks, as batches; `finish` is applied to each of them.
 
         Epochs follow one another without a gap, as in `numpy_input_fn`: a batch may hold the
         end of one and the beginning of the next, but no row comes twice in an epoch. When
         shuffling for ever there must be a row, or it would be looked for for ever.
         """
-        rows = self._shuffled_epochs(rows_of) if self.shuffle else self._equal_epochs(rows_of)
         # Without an end there is no smaller last batch: models see the exact shape.
-        batched = rows.batch(self.batch_size, drop_remainder=self.drop_remainder or self.endless)
+        only_full = self.drop_remainder or self.endless
+        if self.shuffle:
+            batched = self._shuffled_epochs(blocks_of).batch(self.batch_size, only_full)
+        else:
+            # Cutting blocks anew costs less than taking them apart into rows.
+            blocks = blocks_of(None).repeat(None if self.endless else self.num_epochs)
+            batched = blocks.rebatch(self.batch_size, only_full)
         if finish is not None:
             batched = batched.map(tf.autograph.experimental.do_not_convert(finish))
         return lean(batched)
 
-    def _equal_epochs(self, rows_of: RowsOfEpoch) -> tf.data.Dataset:
-        return rows_of(None).repeat(None if self.endless else self.num_epochs)
-
-    def _shuffled_epochs(self, rows_of: RowsOfEpoch) -> tf.data.Dataset:
-        """Every epoch in an order that follows from its number.
+    def _shuffled_epochs(self, blocks_of: BlocksOfEpoch) -> tf.data.Dataset:
+        """Rows; every epoch in an order that follows from its number.
 
         Not `shuffle(...).repeat()`: what a shuffle of files has drawn is forgotten by a saved
         position once the last row of an epoch has been read into a later stage.
@@ -87,8 +89,9 @@ class Order:
 
         @tf.autograph.experimental.do_not_convert
         def epoch(number: tf.Tensor) -> tf.data.Dataset:
+            rows = blocks_of(Epoch(number, seed)).unbatch()
             own = tf.random.experimental.stateless_fold_in(seed, number)
-            return shuffled(rows_of(Epoch(number, seed)), self.shuffle_buffer_size, own)
+            return shuffled(rows, self.shuffle_buffer_size, own)
 
         if self.endless:
             return tf.data.Dataset.counter().flat_map(epoch)
@@ -107,7 +110,7 @@ class Epoch:
         return row_at(self.number * size + tf.range(size, dtype=tf.int64), size, self.seed)
 
 
-RowsOfEpoch = Callable[[Epoch | None], tf.data.Dataset]  # None: in order
+BlocksOfEpoch = Callable[[Epoch | None], tf.data.Dataset]  # None: in order
 
 
 def lean(dataset: tf.data.Dataset) -> tf.data.Dataset:

@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimand.core.errors import InputError
 from estimand.inputs.broken_data import check_on_error
 from estimand.inputs.files import Paths, find_files, short_list
-from estimand.inputs.order import Epoch, Order, lean
+from estimand.inputs.order import Epoch, Order
 from estimand.inputs.sources import note_source
 from estimand.inputs.tables import Skipped, TableColumns, dtype_of, from_memory, load_pyarrow
 
@@ -186,6 +186,7 @@ class ParquetReading:
             self._columns,
             table.slice(start, stop - start),
             lambda row: f"{self._paths[file]}, row {first + row} (counted from 0)",
+            (file, first),
         )
 
     def _columns_of(self, file: int) -> Any:
@@ -204,7 +205,8 @@ class ParquetReading:
                     rows = self._opened[file].metadata.row_group(group).num_rows
                     reason = str(error).splitlines()[0].rstrip(".")
                     what = f"{self._paths[file]}, row group {group} is damaged: {reason}"
-                    self.skipped.count(rows, what)
+                    first = int(self._first_rows[file][group])
+                    self.skipped.count(rows, what, at=(file, first))
                     table = None
                 self._kept = (file, group), table
             return self._kept[1]
@@ -226,18 +228,10 @@ class ParquetReading:
             # All pipelines that share the rows have to see them in the same order.
             if epoch is not None and not by_row:
                 groups = tf.gather(groups, epoch.permutation(groups.shape[0]))
-            return tf.data.Dataset.from_tensor_slices(groups).flat_map(_slices).map(self._read)
+            read = tf.data.Dataset.from_tensor_slices(groups).flat_map(_slices).map(self._read)
+            return read.unbatch().shard(number, own).batch(_SLICE) if by_row else read
 
-        def rows(epoch: Epoch | None) -> tf.data.Dataset:
-            single = parts(epoch).unbatch()
-            return single.shard(number, own) if by_row else single
-
-        if order.shuffle or by_row:
-            return order.batches(rows)
-        # Without a need for single rows, cutting the parts anew is far cheaper.
-        repeated = parts(None).repeat(None if order.endless else order.num_epochs)
-        only_full = order.drop_remainder or order.endless
-        return lean(repeated.rebatch(order.batch_size, drop_remainder=only_full))
+        return order.batches(parts)
 
     def _check_not_empty(self, groups: np.ndarray, needed: int) -> None:
         """There is a row for every pipeline; none at all would be waited for for ever."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -191,15 +192,20 @@ class Skipped:
         self._of = of
         self._raises = on_error == "raise"
         self._new = [0, 0]  # rows seen, rows skipped, since the last report
-        self._first: str | None = None
+        self._first: tuple[tuple[int, int], str] | None = None
+        self._lock = threading.Lock()  # parts of a stream may be read side by side
         self._errors: list[InputError] = []
 
     def take(
-        self, columns: TableColumns, table: Any, place: Callable[[int], str]
+        self,
+        columns: TableColumns,
+        table: Any,
+        place: Callable[[int], str],
+        at: tuple[int, int] = (0, 0),
     ) -> dict[str, np.ndarray]:
-        """The arrays of a table without its broken rows."""
+        """The arrays of a table without its broken rows; `at` tells where its first row stands."""
         arrays, broken = columns.arrays(table)
-        self._new[0] += table.num_rows
+        self.see(table.num_rows)
         if not broken.any():
             return arrays
         row = int(broken.argmax())
@@ -209,10 +215,10 @@ class Skipped:
             f"Say what stands for it, column_defaults={{{name!r}: 0}}, or for all columns of "
             "numbers: numeric_default=0."
         )
-        self.count(int(broken.sum()), what, remedy)
+        self.count(int(broken.sum()), what, remedy, (at[0], at[1] + row))
         return {key: array[~broken] for key, array in arrays.items()}
 
-    def count(self, rows: int, what: str, remedy: str = "") -> None:
+    def count(self, rows: int, what: str, remedy: str = "", at: tuple[int, int] = (0, 0)) -> None:
         """Note that rows are left out, or raise."""
         if self._raises:
             error = InputError(
@@ -221,21 +227,24 @@ class Skipped:
             )
             self._errors.append(error)
             raise error
-        self._new[1] += rows
-        self._first = self._first or what
+        with self._lock:
+            self._new[1] += rows
+            self._first = min(self._first or (at, what), (at, what))
 
     def see(self, rows: int) -> None:
-        self._new[0] += rows
+        with self._lock:
+            self._new[0] += rows
 
     def explain_error(self, error: BaseException) -> Exception | None:
         # Parts may be read ahead, and broken ones met out of order: which one was it?
         return next((raised for raised in self._errors if str(raised) in str(error)), None)
 
     def report_skipped(self) -> str | None:
-        (seen, skipped), self._new = self._new, [0, 0]
-        if not skipped:
+        with self._lock:
+            (seen, skipped), self._new = self._new, [0, 0]
+        if not skipped or self._first is None:
             return None
-        return f"Skipped {skipped:,} of {seen:,} rows of {self._of}: first {self._first}."
+        return f"Skipped {skipped:,} of {seen:,} rows of {self._of}: first {self._first[1]}."
 
 
 def _is_text(kind: Any) -> bool:

@@ -125,13 +125,13 @@ class TextReading:
         share, comment = files.share_of(context), self._asked.comment
         share.check_not_empty(_WHERE, comment, self._can_be_read)
 
-        def rows(epoch: Epoch | None) -> tf.data.Dataset:
+        def blocks_of(epoch: Epoch | None) -> tf.data.Dataset:
             blocks = share.blocks(epoch, comment)
             if self._counter is not None:
                 blocks = keep_readable(blocks, _strict, self._counter, BLOCK)
-            return blocks.unbatch()
+            return blocks
 
-        return order.batches(rows, self._finish)
+        return order.batches(blocks_of, self._finish)
 
     def _can_be_read(self, line: bytes) -> bool:
         return self._counter is None or is_utf8(line)

@@ -163,6 +163,25 @@ def test_resumed_run_reads_what_the_uninterrupted_one_reads(
     assert (seen_by(tmp_path / "crashed") == seen_by(tmp_path / "whole")).all()
 
 
+@pytest.mark.parametrize("kind", ["csv", "csv, skipping", "parquet"])
+def test_rows_in_order_go_on_where_the_saved_position_says(tmp_path: Path, kind: str) -> None:
+    if kind == "parquet":
+        pq.write_table(table(), tmp_path / "t.parquet", row_group_size=30)
+        read = parquet_input_fn(tmp_path / "t.parquet", BATCH, shuffle=False, memory_limit=0)
+    else:
+        files = text_parts(tmp_path, "id", [f"{i}" for i in range(IDS)])
+        on_error = "skip" if "skipping" in kind else "raise"
+        read = csv_input_fn(files, BATCH, shuffle=False, on_error=on_error)
+    input_fn = numbers_of(read, lambda f: f["id"])
+    with pytest.raises(Crashed):
+        remembering(tmp_path / "m", save_checkpoints_steps=5).train(
+            input_fn, max_steps=60, hooks=[CrashAt(33)]
+        )
+    remembering(tmp_path / "m").train(input_fn, max_steps=60)
+    order = np.arange(IDS) if kind == "parquet" else np.arange(IDS).reshape(-1, 4).T.ravel()
+    assert (seen_by(tmp_path / "m").ravel() == np.resize(order, 60 * BATCH)).all()
+
+
 def test_augmentation_goes_on_as_in_the_uninterrupted_run(tmp_path: Path) -> None:
     """The brightness that was drawn for each image is what the model remembers."""
     data = tmp_path / "data"

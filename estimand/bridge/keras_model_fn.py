@@ -1,0 +1,182 @@
+"""The model function of a Keras model: the model itself, run on the estimator's variables.
+
+The model is not cloned. While the model function runs, the Keras variables of the model hold
+variables of the estimator; afterwards they hold their own again. So training an estimator does
+not change the model it was made from, and several estimators made from it do not meet.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.bridge import keras_names
+from estimand.core import tf_private
+from estimand.core.errors import ConfigError, SpecError
+from estimand.core.export_output import PredictOutput
+from estimand.core.modes import ModeKeys
+from estimand.core.spec import EstimatorSpec
+from estimand.engine.minimize import minimize
+
+_log = logging.getLogger("tensorflow")
+_SERVING = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+
+
+class KerasModelFn:
+    """A compiled Keras model as a model function."""
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        make_optimizer: Callable[[], Any],
+        metric_names_map: Mapping[str, str] | None = None,
+        export_outputs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model = model
+        self._make_optimizer = make_optimizer
+        self._metric_names_map = metric_names_map
+        self._export_outputs = export_outputs
+        self._names: list[str] = []
+        self._first_values: list[tf.Tensor] = []
+        if is_built(model):
+            self._remember()
+
+    def _remember(self) -> None:
+        """The weights as they are now; they share memory with the model's until it is trained."""
+        with tf_private.eager_mode():
+            self._first_values = [v.value.read_value() for v in self.model.variables]
+        self._names = keras_names.variable_names(self.model)
+
+    def __call__(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        features, weights = _without_weights(features)
+        inputs = keras_names.model_inputs(self.model, features)
+        if not self._names:
+            build(self.model, inputs)
+            self._remember()
+        variables = self.model.variables
+        with tf_private.keras_variables_on_loan(variables, self._names, self._first_values):
+            return self._spec(inputs, labels, weights, mode)
+
+    def _spec(self, inputs: Any, labels: Any, weights: Any, mode: str) -> EstimatorSpec:
+        training = mode == ModeKeys.TRAIN
+        outputs = call(self.model, inputs, training)
+        predictions = keras_names.named_outputs(self.model, outputs)
+        exported = self._exported(predictions)
+        if mode == ModeKeys.PREDICT:
+            return EstimatorSpec(mode, predictions, export_outputs=exported)
+        labels = keras_names.model_labels(self.model, labels, outputs)
+        weights = keras_names.model_labels(self.model, weights, outputs)
+        parts = tf_private.CompiledParts(self.model)
+        loss = parts.compute_loss(inputs, labels, outputs, weights, training)
+        if training:
+            return self._train_spec(loss, predictions, exported)
+        metrics = self._renamed(parts.update_metrics(labels, outputs, weights))
+        return EstimatorSpec(
+            mode, predictions, loss, eval_metric_ops=metrics, export_outputs=exported
+        )
+
+    def _train_spec(
+        self, loss: tf.Tensor, predictions: dict[str, Any], exported: dict[str, Any]
+    ) -> EstimatorSpec:
+        trainable = self.model.trainable_variables
+        if not trainable:
+            raise ConfigError(
+                f"The Keras model {self.model.name!r} has no trainable variables: all of its "
+                "layers are frozen. Leave at least one layer with trainable=True."
+            )
+        optimizer = self._make_optimizer()
+        train_op = minimize(optimizer, loss, trainable)
+        return EstimatorSpec(
+            ModeKeys.TRAIN,
+            predictions,
+            loss,
+            train_op,
+            export_outputs=exported,
+            scaffold=_continue_state(self.model.optimizer, optimizer),
+        )
+
+    def _renamed(self, metrics: dict[str, Any]) -> dict[str, Any]:
+        wanted = self._metric_names_map
+        if not wanted:
+            return metrics
+        if left_out := [name for name in metrics if name not in wanted]:
+            raise SpecError(
+                "Invalid `metric_names_map`. The following keras model metric names:"
+                f'"{left_out}" do not exist in the `metric_names_map` dictionary. '
+                "Name every metric of the model in it."
+            )
+        if extra := [name for name in wanted if name not in metrics]:
+            raise SpecError(
+                "Invalid `metric_names_map`. There are unexpected keys in the `metric_names_map` "
+                f"dictionary. Expected keys: {list(metrics)}, Received: {extra}"
+            )
+        return {wanted[name]: metric for name, metric in metrics.items()}
+
+    def _exported(self, predictions: dict[str, Any]) -> dict[str, Any]:
+        result: dict[str, Any] = {_SERVING: PredictOutput(predictions)}
+        for name, kind in (self._export_outputs or {}).items():
+            if name not in predictions:
+                raise keras_names.KeyMissingError(
+                    f"The list passed into export_outputs does not cover requested outputs keys "
+                    f"defined in the keras model.\n\tExpected keys: {set(predictions)}"
+                    f"\n\texport_outputs keys: {set(self._export_outputs or ())}"
+                    f"\n\tMissed keys: {{{name!r}}}"
+                )
+            result[name] = kind(predictions[name])
+        return result
+
+
+def _without_weights(features: Any) -> tuple[Any, Any]:
+    """Features and the weights of the samples: {'features': …, 'sample_weights': …} has both."""
+    if isinstance(features, Mapping) and set(features) == {"features", "sample_weights"}:
+        return features["features"], features["sample_weights"]
+    return features, None
+
+
+def call(model: Any, inputs: Any, training: bool) -> Any:
+    """Call a model as its own `fit`, `evaluate` and `predict` do."""
+    if tf_private.keras_takes_training(model):
+        return model(inputs, training=training)
+    return model(inputs)
+
+
+def is_built(model: Any) -> bool:
+    """Whether all variables are there; of a subclassed model one cannot know before a call."""
+    return bool(model.built) and keras_names.input_names(model) is not None
+
+
+def build(model: Any, inputs: Any) -> None:
+    """Let a model make its variables, for inputs like these; ordinary variables of its own."""
+    import keras
+
+    def symbol(tensor: Any) -> Any:
+        shape = tensor.shape.as_list()
+        sparse = isinstance(tensor, tf.SparseTensor)
+        return keras.KerasTensor([None, *shape[1:]], tensor.dtype.name, sparse=sparse)
+
+    with tf_private.plain_variables():
+        model(tf.nest.map_structure(symbol, inputs))
+
+
+def _continue_state(old: Any, new: Any) -> tf.compat.v1.train.Scaffold | None:
+    """A model that was trained before goes on with the state that its optimizer has reached."""
+    if type(old) is not type(new) or not (old.built and new.built):
+        return None
+    with tf_private.eager_mode():
+        if int(old.iterations.numpy()) == 0:
+            return None
+        values = [v.value.read_value() for v in old.variables]
+    targets = [v.value for v in new.variables]
+    if [v.shape for v in values] != [v.shape for v in targets]:
+        return None  # other layers are trainable now
+
+    def init_fn(scaffold: Any, session: Any) -> None:
+        del scaffold, session
+        for target, value in zip(targets, values, strict=True):
+            target.load(value)
+
+    return tf.compat.v1.train.Scaffold(init_fn=init_fn)

@@ -1,0 +1,173 @@
+"""The server's settings: tensorflow_model_server's flags under their own names, and a few more.
+
+Needs neither TensorFlow nor gRPC: `estimand serve --help` reads only this.
+
+>>> flags = Flags(model_name="m", model_base_path="/models/m", rest_api_port=8501)
+>>> flags.check() is flags
+True
+>>> Flags(batching_parameters_file="b.pbtxt", model_base_path="/models/m").check()
+Traceback (most recent call last):
+    ...
+estimand.core.errors.ConfigError: --batching_parameters_file=b.pbtxt is set without \
+--enable_batching. Add --enable_batching, or leave the file out.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from estimand.core.errors import ConfigError
+
+
+def _flag(default: Any, text: str, *, accepted_only: bool = False) -> Any:
+    return field(default=default, metadata={"help": text, "accepted_only": accepted_only})
+
+
+def _ignored(default: Any, text: str) -> Any:
+    """A flag of tensorflow_model_server that has nothing to set here; scripts may still pass it."""
+    return _flag(default, f"{text} (accepted, without effect)", accepted_only=True)
+
+
+@dataclass(frozen=True)
+class Flags:
+    """Every flag of the server, with its default."""
+
+    # Addresses
+    port: int = _flag(8500, "TCP port of gRPC; 0 for none.")
+    rest_api_port: int = _flag(0, "TCP port of REST; 0 for none.")
+    host: str = _flag("127.0.0.1", "Address to listen on; 0.0.0.0 for every interface.")
+    grpc_socket_path: str = _flag("", "Also listen for gRPC on this UNIX socket.")
+
+    # Models
+    model_name: str = _flag("default", "Name of the one model.")
+    model_base_path: str = _flag("", "Directory of its versions (directories named by numbers).")
+    model_config_file: str = _flag("", "Text-format ModelServerConfig with several models.")
+    model_config_file_poll_wait_seconds: int = _flag(
+        0, "Read that file again every so many seconds; 0 for never."
+    )
+    file_system_poll_wait_seconds: int = _flag(
+        1, "Look for new versions every so many seconds; 0 for once."
+    )
+    allow_version_labels_for_unavailable_models: bool = _flag(
+        False, "Accept labels on versions that are not loaded yet."
+    )
+    transition_policy: str = _flag(
+        "availability", "availability: load the new version, then unload the old; or: resource."
+    )
+    saved_model_tags: str = _flag("serve", "Tags of the graph to load, separated by commas.")
+    max_num_load_retries: int = _flag(5, "How often a failed load is tried again.")
+    load_retry_interval_micros: int = _flag(60_000_000, "Time between two tries.")
+    num_load_threads: int = _flag(0, "Versions that load at the same time; 0 for one.")
+    enable_model_warmup: bool = _flag(
+        True, "Replay assets.extra/tf_serving_warmup_requests before a version is used."
+    )
+    num_request_iterations_for_warmup: int = _flag(1, "How often each of those is replayed.")
+    enable_signature_method_name_check: bool = _flag(
+        False, "Refuse a call whose method is not the one the signature was exported for."
+    )
+
+    # Batching
+    adaptive_batching: bool = _flag(
+        True, "Run together what is waiting, where rows were seen not to depend on each other."
+    )
+    enable_batching: bool = _flag(False, "Batch as tensorflow_model_server does.")
+    batching_parameters_file: str = _flag("", "Text-format BatchingParameters.")
+    enable_per_model_batching_parameters: bool = _flag(
+        False, "Read batching_params.pbtxt of each version's directory."
+    )
+
+    # Load
+    max_queued_requests: int = _flag(
+        4096, "Requests that may wait; the next gets RESOURCE_EXHAUSTED (429) at once."
+    )
+    max_request_bytes: int = _flag(2**31 - 1, "Largest gRPC message that is accepted.")
+    rest_api_max_body_bytes: int = _flag(
+        256 * 2**20, "Largest REST body that is accepted, also after decompression."
+    )
+    rest_api_timeout_in_ms: int = _flag(30_000, "Time limit of a REST request.")
+    rest_api_enable_cors_support: bool = _flag(False, "Answer cross-origin requests of browsers.")
+    drain_seconds: float = _flag(30.0, "After SIGTERM, time for running requests to end.")
+    shutdown_delay_seconds: float = _flag(
+        0.0, "After SIGTERM, keep serving (as not ready) so long, for load balancers to notice."
+    )
+
+    # TensorFlow
+    tensorflow_session_parallelism: int = _flag(0, "Threads of both pools below; 0 for automatic.")
+    tensorflow_intra_op_parallelism: int = _flag(0, "Threads inside one operation.")
+    tensorflow_inter_op_parallelism: int = _flag(0, "Operations that run at the same time.")
+    inference_threads: int = _flag(0, "Threads for models slower than a millisecond; 0: one a CPU.")
+
+    # Operation
+    grpc_channel_arguments: str = _flag("", "Arguments for gRPC: key=value, separated by commas.")
+    enable_grpc_healthcheck_service: bool = _flag(True, "Offer grpc.health.v1.Health.")
+    enable_serialization_as_tensor_content: bool = _flag(
+        False, "Answer tensors as raw bytes (tensor_content) and not as typed fields."
+    )
+    monitoring_config_file: str = _flag("", "Text-format MonitoringConfig: path of the metrics.")
+
+    # Of tensorflow_model_server, with nothing to set here
+    rest_api_num_threads: int = _ignored(0, "Threads of REST.")
+    grpc_max_threads: int = _ignored(0, "Threads of gRPC.")
+    num_unload_threads: int = _ignored(0, "Threads that unload.")
+    flush_filesystem_caches: bool = _ignored(True, "Flush file caches after loading.")
+    enable_profiler: bool = _ignored(True, "Offer the profiler service.")
+    per_process_gpu_memory_fraction: float = _ignored(0.0, "Part of the GPU memory to take.")
+    remove_unused_fields_from_bundle_metagraph: bool = _ignored(True, "Drop what is not needed.")
+    tensorflow_session_config_file: str = _ignored("", "Text-format ConfigProto.")
+    xla_cpu_compilation_enabled: bool = _ignored(False, "Compile with XLA.")
+
+    def check(self) -> Flags:
+        """Itself, if the values fit together."""
+        for problem in _problems(self):
+            raise ConfigError(problem)
+        return self
+
+
+def _problems(flags: Flags) -> list[str]:
+    found = []
+    if flags.model_config_file and flags.model_base_path:
+        found.append(
+            "Both --model_base_path and --model_config_file are set. Keep one: the file for "
+            "several models, the path for one."
+        )
+    if not flags.model_config_file and not flags.model_base_path:
+        found.append(
+            "No model to serve. Set --model_base_path=DIR, the directory of the versions "
+            "(export_dir_base of the export), or --model_config_file=FILE."
+        )
+    if flags.batching_parameters_file and not flags.enable_batching:
+        found.append(
+            f"--batching_parameters_file={flags.batching_parameters_file} is set without "
+            "--enable_batching. Add --enable_batching, or leave the file out."
+        )
+    if flags.transition_policy not in ("availability", "resource"):
+        found.append(
+            f"--transition_policy={flags.transition_policy} is unknown. Use availability or "
+            "resource."
+        )
+    if not flags.port and not flags.rest_api_port and not flags.grpc_socket_path:
+        found.append(
+            "Nowhere to listen: --port=0 and no --rest_api_port. Set one, such as --port=8500."
+        )
+    if flags.port and flags.port == flags.rest_api_port:
+        found.append(
+            f"--rest_api_port={flags.rest_api_port} is the same as --port. Set another one, such "
+            "as --rest_api_port=8501."
+        )
+    for one in fields(flags):
+        value = getattr(flags, one.name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value < 0:
+            found.append(f"--{one.name}={value} is negative. Use 0 or more.")
+    return found
+
+
+def thread_count(asked: int) -> int:
+    """As many as asked for; 0 means one for each CPU this process may use."""
+    if asked:
+        return asked
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS, Windows
+        return os.cpu_count() or 1
