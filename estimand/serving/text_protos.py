@@ -1,7 +1,7 @@
 """Text-format files: ModelServerConfig, BatchingParameters, MonitoringConfig.
 
 The first has a published class; the other two are described here, with TensorFlow Serving's field
-names and numbers, because the package of its messages leaves them out.
+names, because the package of its messages leaves them out.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _pool() -> descriptor_pool.DescriptorPool:
     return pool
 
 
-def _add(message: Any, name: str, number: int, kind: int, of: str = "") -> Any:
+def _add(message: Any, name: str, number: int, kind: int, of: str | None = None) -> Any:
     return message.field.add(
         name=name, number=number, type=kind, label=_FIELD.LABEL_OPTIONAL, type_name=of
     )

@@ -49,7 +49,17 @@ def test_batches_are_those_of_the_dataset(drop, prefetch, size):
         tf.data.Dataset.from_tensor_slices(tf.ragged.constant([[1], [2, 3]] * 200)).batch(256),
         tf.data.Dataset.from_tensor_slices(X).padded_batch(256),
     ],
-    ids="small shuffled repeated mapped mapped_after range sparse ragged padded".split(),
+    ids=[
+        "small",
+        "shuffled",
+        "repeated",
+        "mapped",
+        "mapped_after",
+        "range",
+        "sparse",
+        "ragged",
+        "padded",
+    ],
 )
 def test_other_pipelines_stay_as_they_are(given):
     assert in_blocks(given) is given

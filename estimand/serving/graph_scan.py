@@ -1,0 +1,69 @@
+"""What a graph's operations say about how it may be run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+# The single-threaded executor knows neither TF1's control flow nor reference variables.
+_V1_ONLY = re.compile(
+    r"(Ref)?(Switch|Merge|Enter|Exit|NextIteration|Select)$|LoopCond$|Variable(V2)?$|"
+    r"TemporaryVariable$|RefIdentity$|Assign(Add|Sub)?$|Scatter(Update|Add|Sub|Mul|Div|Min|Max)$"
+)
+_V1_ONLY_EXCEPT = frozenset({"Select"})
+# Whoever runs one of these changes what a later call answers, or answers differently each time.
+_CHANGES_STATE = re.compile(
+    r"Assign|Resource(Sparse|Scatter)?Apply|ResourceScatter|^Scatter(Update|Add|Sub|Mul|Div)|"
+    r"^(?!Stateless).*Random|^Multinomial|Stateful(Standard|Uniform|Truncated|Random)|"
+    r"LookupTable(Insert|Import|Remove)|Queue|^Stack(Push|Pop)|Barrier|PyFunc|^Rng|CountUpTo"
+)
+
+
+def needs_default_executor(graph: Any) -> bool:
+    """Whether the graph has operations that the single-threaded executor refuses."""
+    return any(
+        _V1_ONLY.match(node.op) and node.op not in _V1_ONLY_EXCEPT for node in _all_nodes(graph)
+    )
+
+
+def changes_state(graph: Any, fetches: Iterable[str]) -> bool:
+    """Whether computing these tensors may change variables or tables, or draws random numbers."""
+    return any(_CHANGES_STATE.search(node.op) for node in _reachable(graph, fetches))
+
+
+def _all_nodes(graph: Any) -> Iterator[Any]:
+    yield from graph.node
+    for function in graph.library.function:
+        yield from function.node_def
+
+
+def _reachable(graph: Any, fetches: Iterable[str]) -> Iterator[Any]:
+    nodes = {node.name: node for node in graph.node}
+    functions = {one.signature.name: one for one in graph.library.function}
+    waiting = [name.partition(":")[0] for name in fetches]
+    seen = set(waiting)
+    called: set[str] = set()
+    while waiting:
+        node = nodes.get(waiting.pop())
+        if node is None:
+            continue
+        yield node
+        yield from _inside_functions(node, functions, called)
+        for name in node.input:
+            name = name.lstrip("^").partition(":")[0]
+            if name not in seen:
+                seen.add(name)
+                waiting.append(name)
+
+
+def _inside_functions(node: Any, functions: dict[str, Any], called: set[str]) -> Iterator[Any]:
+    waiting = [node]
+    while waiting:
+        for value in waiting.pop().attr.values():
+            for function in (value.func, *value.list.func):
+                name = function.name
+                if name and name in functions and name not in called:
+                    called.add(name)
+                    yield from functions[name].node_def
+                    waiting.extend(functions[name].node_def)

@@ -1,0 +1,177 @@
+"""One loaded SavedModel: its signatures, and programs that compute some tensors from others.
+
+A Session is right here, and nowhere else in this package: it loads every SavedModel whoever wrote
+it, feeds tensors without looking at their shapes as TensorFlow Serving does, and is by far the
+fastest way from Python into TensorFlow.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimand.core import tf_private
+from estimand.export.holding import Hold
+from estimand.serving import graph_scan, tensors
+from estimand.serving.programs import Program
+
+DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+# Programs beyond the signatures' own: one for each combination of outputs that was asked for.
+_MAX_PROGRAMS = 64
+
+log = logging.getLogger("estimand.serving")
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How sessions are made."""
+
+    tags: tuple[str, ...] = ("serve",)
+    intra_op_threads: int = 0
+    inter_op_threads: int = 0
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One input or output of a signature."""
+
+    alias: str
+    tensor: str
+    number: int  # of its DataType
+    kind: np.dtype | None
+    shape: tuple[int, ...] | None  # -1: unknown
+
+
+@dataclass(frozen=True)
+class Signature:
+    name: str
+    method: str
+    inputs: dict[str, Slot]
+    outputs: dict[str, Slot]
+    definition: Any
+    defaults: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, name: str, definition: Any) -> Signature:
+        defaults = getattr(definition, "defaults", {})
+        return cls(
+            name,
+            definition.method_name,
+            {key: _slot(key, definition.inputs[key]) for key in sorted(definition.inputs)},
+            {key: _slot(key, definition.outputs[key]) for key in sorted(definition.outputs)},
+            definition,
+            {key: tensors.decode(defaults[key]) for key in defaults},
+        )
+
+
+class Servable:
+    """A loaded version. `close` frees it; nobody may be running it then."""
+
+    def __init__(self, directory: str, options: LoadOptions) -> None:
+        self.directory = directory
+        self._hold = Hold(directory) if "://" not in directory else None
+        try:
+            self._session, meta_graph = _load(directory, options)
+        except BaseException:
+            self._release_hold()
+            raise
+        self.graph = meta_graph.graph_def
+        self.signatures = {
+            name: Signature.of(name, definition)
+            for name, definition in meta_graph.signature_def.items()
+            if name != "__saved_model_init_op"
+        }
+        self.signature_defs = dict(meta_graph.signature_def)
+        self._programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def program(self, inputs: Sequence[Slot], outputs: Sequence[Slot]) -> Program:
+        """What computes these outputs from these inputs; made once."""
+        key = (tuple(slot.tensor for slot in inputs), tuple(slot.tensor for slot in outputs))
+        found = self._programs.get(key)
+        if found is not None:
+            return found
+        with self._lock:
+            if key not in self._programs:
+                self._programs[key] = self._make_program(key, inputs, outputs)
+                if len(self._programs) > _MAX_PROGRAMS:
+                    self._programs.popitem(last=False)
+            return self._programs[key]
+
+    def close(self) -> None:
+        self._programs.clear()
+        self._session.close()
+        self._release_hold()
+
+    def _make_program(
+        self, key: tuple[Any, ...], inputs: Sequence[Slot], outputs: Sequence[Slot]
+    ) -> Program:
+        feeds, fetches = key
+        # A tensor may be asked for under several names, but is fetched once.
+        unique = tuple(dict.fromkeys(fetches))
+        call = tf_private.session_callable(self._session, feeds, unique)
+        rows = all(_has_free_rows(slot) for slot in (*inputs, *outputs))
+        return Program(
+            call,
+            picks=None if unique == fetches else tuple(unique.index(name) for name in fetches),
+            rows_are_free=bool(inputs) and rows,
+            changes_state=graph_scan.changes_state(self.graph, fetches),
+        )
+
+    def _release_hold(self) -> None:
+        if self._hold is not None:
+            self._hold.release()
+
+
+def _has_free_rows(slot: Slot) -> bool:
+    return bool(slot.shape) and slot.shape is not None and slot.shape[0] == -1
+
+
+def _slot(alias: str, info: Any) -> Slot:
+    shape = info.tensor_shape
+    dims = None if shape.unknown_rank else tuple(dim.size for dim in shape.dim)
+    kind = tensors.KINDS.get(info.dtype)
+    return Slot(alias, info.name, info.dtype, kind and kind[0], dims)
+
+
+def _load(directory: str, options: LoadOptions) -> tuple[Any, Any]:
+    try:
+        return _load_with(directory, options, single_threaded=True)
+    except _NeedsDefaultExecutor:
+        return _load_with(directory, options, single_threaded=False)
+
+
+class _NeedsDefaultExecutor(Exception):
+    pass
+
+
+def _load_with(directory: str, options: LoadOptions, single_threaded: bool) -> tuple[Any, Any]:
+    config = tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=options.intra_op_threads,
+        inter_op_parallelism_threads=options.inter_op_threads,
+    )
+    if single_threaded:
+        config.experimental.executor_type = "SINGLE_THREADED_EXECUTOR"
+    graph = tf.Graph()
+    session = tf.compat.v1.Session(graph=graph, config=config)
+    try:
+        with graph.as_default(), tf_private.quiet_saved_model_loader():
+            meta_graph = tf.compat.v1.saved_model.loader.load(
+                session, list(options.tags), directory
+            )
+        if single_threaded and graph_scan.needs_default_executor(meta_graph.graph_def):
+            raise _NeedsDefaultExecutor
+    except BaseException as error:
+        session.close()
+        if single_threaded and isinstance(error, tf.errors.OpError):
+            # It may be what that executor refuses; if not, the same error comes again.
+            raise _NeedsDefaultExecutor from error
+        raise
+    return session, meta_graph
