@@ -25,11 +25,12 @@ class KeyMissingError(EstimandError, KeyError):
 def variable_names(model: Any) -> list[str]:
     """The names of `model.variables` in a checkpoint, in their order.
 
-    They are Keras' paths (`sequential/dense_1/kernel`), but the numbers that Keras gives to
-    nameless layers are counted within the model: Keras counts in the whole process, so that a
-    model made a second time, or after another one, would not find its own checkpoint.
+    They tell the layers a variable is in: `dense_1/kernel`, `encoder/dense/kernel`. The numbers
+    that Keras gives to nameless layers are counted within the model: Keras counts in the whole
+    process, so that a model made a second time, or after another one, would not find its own
+    checkpoint.
     """
-    paths = [variable.path.split("/") for variable in model.variables]
+    paths = [place for place, _ in tf_private.keras_variables_by_place(model)]
     kinds = tf_private.keras_layer_kinds(model)
     numbers: dict[str, set[int]] = {}
     for path in paths:
@@ -93,12 +94,15 @@ def _accepted_inputs(model: Any) -> list[list[str]] | None:
 
 
 def _input_tensors(model: Any) -> Any:
-    if not getattr(model, "built", False):
+    import keras
+
+    if not model.built:
         return None
-    try:
-        inputs = model.input
-    except (AttributeError, ValueError):  # a subclassed model, or one that was not called yet
+    if isinstance(model, keras.Sequential):
+        return list(model.inputs)
+    if not hasattr(model, "output_names"):  # subclassed: only a functional model has them
         return None
+    inputs = model.input
     if isinstance(inputs, Mapping):
         return inputs
     return list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
@@ -137,15 +141,15 @@ def _check_keys(wanted: Sequence[str], given: Mapping[str, Any], what: str, of: 
 
 def output_names(model: Any) -> list[str] | None:
     """What the outputs of a model are called; None where only its `call` knows."""
-    outputs = getattr(model, "output", None) if _input_tensors(model) is not None else None
-    if isinstance(outputs, Mapping):
-        return list(outputs)
-    names = getattr(model, "output_names", None)
-    if names:
-        return unique(names)
-    if outputs is not None and getattr(model, "layers", None):
-        return [model.layers[-1].name]  # of a Sequential
-    return None
+    import keras
+
+    if _input_tensors(model) is None:
+        return None
+    if isinstance(model, keras.Sequential):
+        return [model.layers[-1].name]
+    if isinstance(model.output, Mapping):
+        return list(model.output)
+    return unique(model.output_names)
 
 
 def named_outputs(model: Any, outputs: Any) -> dict[str, Any]:

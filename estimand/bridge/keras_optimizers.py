@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +9,6 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ConfigError
-
-_log = logging.getLogger("tensorflow")
 
 
 def optimizer_maker(optimizer: Any) -> Callable[[], Any]:
@@ -25,8 +22,9 @@ def optimizer_maker(optimizer: Any) -> Callable[[], Any]:
     if isinstance(optimizer, str):
         optimizer = keras.optimizers.get(optimizer)
     if isinstance(optimizer, keras.optimizers.Optimizer):
-        fresh_optimizer(optimizer)  # complains now, not in the middle of training
-        return lambda: fresh_optimizer(optimizer)
+        make = _keras_maker(optimizer)
+        _try(make, optimizer)
+        return make
     if hasattr(optimizer, "fresh"):
         return optimizer.fresh
     if isinstance(optimizer, tf.compat.v1.train.Optimizer) or hasattr(optimizer, "make_train_op"):
@@ -39,18 +37,23 @@ def optimizer_maker(optimizer: Any) -> Callable[[], Any]:
     )
 
 
-def fresh_optimizer(optimizer: Any) -> Any:
-    """The same kind of optimizer with the same settings, schedules included."""
+def _keras_maker(optimizer: Any) -> Callable[[], Any]:
+    """The settings are read now: inside a trace their values could not be."""
     import keras
 
-    config = optimizer.get_config()
+    kind, config = type(optimizer), optimizer.get_config()
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        config["inner_optimizer"] = fresh_optimizer(optimizer.inner_optimizer)
-        return type(optimizer)(**config)
+        make_inner = _keras_maker(optimizer.inner_optimizer)
+        return lambda: kind(**{**config, "inner_optimizer": make_inner()})
     # The schedule itself, not its config: only of Keras' own classes that leads back to it.
     config["learning_rate"] = tf_private.keras_learning_rate(optimizer)
+    return lambda: kind.from_config(dict(config))
+
+
+def _try(make: Callable[[], Any], optimizer: Any) -> None:
+    """Complain now, not when training begins."""
     try:
-        return type(optimizer).from_config(config)
+        make()
     except TypeError as error:
         raise ConfigError(
             f"The optimizer {type(optimizer).__name__} cannot be made anew from its get_config() "

@@ -183,7 +183,7 @@ def as_checkpoint(
     >>> model = keras.Sequential([keras.Input([2]), keras.layers.Dense(1, name="score")])
     >>> path = as_checkpoint(model, tempfile.mkdtemp())
     >>> [name for name, _ in tf.train.list_variables(path)]
-    ['global_step', 'sequential/score/bias', 'sequential/score/kernel']
+    ['global_step', 'score/bias', 'score/kernel']
     """
     if isinstance(model, (str, os.PathLike)):
         import keras

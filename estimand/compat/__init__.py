@@ -1,6 +1,8 @@
 """What code written for TensorFlow 1 expects and TensorFlow no longer has.
 
-`estimand.compat.v1.layers` stands in for `tf.compat.v1.layers`, which Keras 3 removed.
+`estimand.compat.v1.layers` stands in for `tf.compat.v1.layers`, which Keras 3 removed, `nn`,
+`contrib` and `tpu` beside it for other parts that are gone. `estimand.install()` puts
+`tf.estimator` back in place.
 Nothing here loads TensorFlow until a name is used.
 """
 

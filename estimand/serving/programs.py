@@ -38,7 +38,9 @@ class Program:
         started = time.perf_counter()
         results = self._call(*arrays)
         self._learn(time.perf_counter() - started, rows)
-        return results if self._picks is None else [results[i] for i in self._picks]
+        if self._picks is None:
+            return results
+        return [results[i] if i >= 0 else arrays[i] for i in self._picks]
 
     def expected_seconds(self, rows: int) -> float:
         """About how long a call with so many rows takes; infinite while nothing is known."""

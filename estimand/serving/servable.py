@@ -114,13 +114,18 @@ class Servable:
         self, key: tuple[Any, ...], inputs: Sequence[Slot], outputs: Sequence[Slot]
     ) -> Program:
         feeds, fetches = key
-        # A tensor may be asked for under several names, but is fetched once.
-        unique = tuple(dict.fromkeys(fetches))
+        # A tensor may be asked for under several names, but is fetched once; and one that is fed
+        # cannot be fetched: below 0 in `picks` are the places of the inputs, from the end.
+        unique = tuple(dict.fromkeys(name for name in fetches if name not in feeds))
+        picks = tuple(
+            feeds.index(name) - len(feeds) if name in feeds else unique.index(name)
+            for name in fetches
+        )
         call = tf_private.session_callable(self._session, feeds, unique)
         rows = all(_has_free_rows(slot) for slot in (*inputs, *outputs))
         return Program(
             call,
-            picks=None if unique == fetches else tuple(unique.index(name) for name in fetches),
+            picks=None if unique == fetches else picks,
             rows_are_free=bool(inputs) and rows,
             changes_state=graph_scan.changes_state(self.graph, fetches),
         )

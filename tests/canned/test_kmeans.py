@@ -146,8 +146,8 @@ def test_center_that_nobody_is_nearest_to_stays() -> None:
     np.testing.assert_array_equal(kmeans.cluster_centers()[1], far[1])
 
 
-def test_distance_to_a_center_itself_is_zero_and_not_nan() -> None:
-    big = (POINTS + 1e3).astype("float32")
+def test_distance_to_a_center_itself_is_not_nan() -> None:
+    big = (POINTS + 1e4).astype("float32")
     kmeans = est.KMeans(3, initial_clusters=big[:3], mini_batch_steps_per_iteration=9)
     kmeans.train(lambda: tf.data.Dataset.from_tensors(big))
     distances = np.array(list(kmeans.transform(lambda: tf.data.Dataset.from_tensors(big))))

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from estimand.canned import v1_names
 from estimand.core.errors import ConfigError, ModelFnError
+from estimand.engine.minimize import minimize
 
 # A number, a tensor, a function without arguments, or a schedule: a function of the step.
 Hyper: TypeAlias = float | tf.Tensor | Callable[..., Any]
@@ -90,8 +91,6 @@ class LegacyOptimizer:
 
     def get_updates(self, loss: tf.Tensor, params: Sequence[tf.Variable]) -> list[tf.Operation]:
         """As Keras 2 called it, for heads written for `tf.estimator`; advances the global step."""
-        from estimand.engine.minimize import minimize
-
         return [minimize(self, loss, params)]  # type: ignore[list-item]
 
     def _apply(self, pairs: Gradients, global_step: tf.Variable) -> tf.Operation:

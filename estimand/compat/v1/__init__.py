@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_MODULES = ("estimator", "layers")
+_MODULES = ("contrib", "estimator", "layers", "nn", "rnn_cell", "tpu")
 _MODELS = (
     "BaselineClassifier",
     "BaselineEstimator",

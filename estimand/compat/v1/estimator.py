@@ -14,6 +14,7 @@ models), and checkpoints name the state of optimizers as `tf.compat.v1.estimator
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import tensorflow as tf
@@ -405,6 +406,8 @@ def __getattr__(name: str) -> Any:
     # The rest of tf.compat.v1.estimator is what it is in tf.estimator.
     import estimand
 
+    if name == "tpu":
+        return import_module("estimand.compat.v1.tpu")
     if name in estimand.__all__:
         return getattr(estimand, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -51,6 +51,7 @@ from estimand.core.tf_private.keras_models import (
     keras_layer_kinds,
     keras_layers,
     keras_takes_training,
+    keras_variables_by_place,
     keras_variables_on_loan,
     plain_variables,
 )
@@ -58,6 +59,10 @@ from estimand.core.tf_private.seeds import (
     explicit_seeds_stand,
     global_seed_restored,
     seed_keeping_kernels,
+)
+from estimand.core.tf_private.sessions import (
+    quiet_saved_model_loader,
+    session_callable,
 )
 from estimand.core.tf_private.summaries import (
     v1_summaries_stay_v1,
@@ -99,6 +104,7 @@ __all__ = [
     "keras_learning_rate",
     "keras_takes_training",
     "keras_variable_being_created",
+    "keras_variables_by_place",
     "keras_variables_on_loan",
     "make_graph_tensors_hashable",
     "new_saved_model_message",
@@ -106,11 +112,13 @@ __all__ = [
     "order_control_flow_bodies",
     "plain_variables",
     "prefetched",
+    "quiet_saved_model_loader",
     "replace_input",
     "rows_in_order",
     "save_slice",
     "saver_variables",
     "seed_keeping_kernels",
+    "session_callable",
     "set_final_ops_values",
     "set_string_attribute",
     "single_threaded_tracing",

@@ -61,7 +61,27 @@ def keras_layer_kinds(model: Any) -> set[str]:
     from keras.src.utils.naming import to_snake_case
 
     kinds = {to_snake_case(type(layer).__name__) for layer in model._flatten_layers()}
-    return {*kinds, "seed_generator"}
+    return kinds
+
+
+def keras_variables_by_place(model: Any) -> list[tuple[tuple[str, ...], Any]]:
+    """The variables of a model in the order of `model.variables`, with the layers they are in.
+
+    A variable's own path tells in which scope it happened to be built, which differs between a
+    model that was written down and the same one read from a file.
+    """
+    place_of: dict[int, tuple[str, ...]] = {}
+
+    def walk(layer: Any, inside: tuple[str, ...]) -> None:
+        for variable in layer._trainable_variables + layer._non_trainable_variables:
+            place_of.setdefault(id(variable), (*inside, variable.name))
+        for generator in layer._seed_generators:
+            place_of.setdefault(id(generator.state), (*inside, generator.state.name))
+        for inner in layer._layers:
+            walk(inner, (*inside, inner.name))
+
+    walk(model, ())
+    return [(place_of.get(id(v), tuple(v.path.split("/"))), v) for v in model.variables]
 
 
 def keras_layers(model: Any) -> list[Any]:

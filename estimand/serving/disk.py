@@ -1,0 +1,37 @@
+"""The versions of a model on disk."""
+
+from __future__ import annotations
+
+import os
+import re
+
+_NUMBER = re.compile(r"\d{1,18}")
+
+
+def versions(base_path: str) -> dict[int, str]:
+    """The directories below the base path that are named by numbers; OSError if there is none.
+
+    >>> import pathlib, tempfile
+    >>> base = tempfile.mkdtemp()
+    >>> for name in ("1", "00000123", "temp-2", "notes"):
+    ...     pathlib.Path(base, name).mkdir()
+    >>> sorted(versions(base))
+    [1, 123]
+    """
+    found = {}
+    for name in sorted(_children(base_path)):
+        if _NUMBER.fullmatch(name):
+            found[int(name)] = os.path.join(base_path, name)
+    return found
+
+
+def _children(path: str) -> list[str]:
+    if "://" not in path:
+        with os.scandir(path) as entries:
+            return [entry.name for entry in entries if entry.is_dir()]
+    import tensorflow as tf
+
+    try:
+        return [name.rstrip("/") for name in tf.io.gfile.listdir(path)]
+    except tf.errors.OpError as error:
+        raise OSError(str(error)) from error

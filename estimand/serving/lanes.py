@@ -1,0 +1,82 @@
+"""A loaded version in use: its lanes, and how many requests it is answering."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from types import TracebackType
+
+import numpy as np
+
+from estimand.serving.batching import BatchSettings, Lane, Waiting
+from estimand.serving.programs import Program
+from estimand.serving.servable import Servable, Slot
+
+
+@dataclass(frozen=True)
+class Running:
+    """What lanes share."""
+
+    pool: Executor
+    waiting: Waiting
+    batches: BatchSettings
+
+
+class LoadedVersion:
+    """A servable with its name. `with version:` keeps it loaded until the block ends."""
+
+    def __init__(
+        self, name: str, number: int, servable: Servable, running: Running, batches: BatchSettings
+    ) -> None:
+        self.name = name
+        self.number = number
+        self.servable = servable
+        self.plans: dict[object, object] = {}  # of `predicting`; go with the version
+        self._running = running
+        self._batches = batches
+        self._lanes: dict[Program, Lane] = {}
+        self._users = 0
+        self._unused: asyncio.Event | None = None
+
+    def __enter__(self) -> LoadedVersion:
+        self._users += 1
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._users -= 1
+        if not self._users and self._unused is not None:
+            self._unused.set()
+
+    async def unused(self) -> None:
+        """Wait until nobody uses it; no new users may come."""
+        if self._users:
+            self._unused = asyncio.Event()
+            await self._unused.wait()
+
+    def lane(self, inputs: Sequence[Slot], outputs: Sequence[Slot]) -> Lane:
+        program = self.servable.program(inputs, outputs)
+        lane = self._lanes.get(program)
+        if lane is None:
+            if len(self._lanes) > 128:  # of programs that the servable has since dropped
+                self._lanes.clear()
+            lane = Lane(program, self._batches, self._running.pool, self._running.waiting)
+            self._lanes[program] = lane
+        return lane
+
+    def run_now(
+        self, inputs: Sequence[Slot], outputs: Sequence[Slot], arrays: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        """Blocking, past all lanes: for warming up."""
+        return self.servable.program(inputs, outputs).run(arrays)
+
+    def close(self) -> None:
+        self._lanes.clear()
+        self.plans.clear()
+        self.servable.close()

@@ -1,0 +1,243 @@
+"""One model: its versions, the states they are in, and how one gives way to another.
+
+A version goes START, LOADING, AVAILABLE, UNLOADING, END. All of this runs in the event loop;
+loading and unloading themselves run on threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from estimand.serving import disk
+from estimand.serving.lanes import LoadedVersion
+from estimand.serving.model_config import ModelSettings
+from estimand.serving.status import StatusError, from_exception, not_found
+
+log = logging.getLogger("estimand.serving")
+_MAX_ENDED = 32  # versions that are gone stay listed, but not without end
+
+
+class State(enum.IntEnum):
+    """With the numbers of ModelVersionStatus.State."""
+
+    START = 10
+    LOADING = 20
+    AVAILABLE = 30
+    UNLOADING = 40
+    END = 50
+
+
+@dataclass
+class Version:
+    """A version and what is known of it."""
+
+    number: int
+    path: str
+    state: State = State.START
+    error: StatusError | None = None
+    loaded: LoadedVersion | None = None
+
+
+@dataclass(frozen=True)
+class Loading:
+    """What is needed to load versions, shared by all models."""
+
+    load: Callable[[str, int, str], LoadedVersion]  # blocking: name, version, path
+    in_thread: Callable[..., Any]  # awaitable of a blocking call
+    slots: asyncio.Semaphore
+    retries: int = 5
+    retry_seconds: float = 60.0
+    unload_first: bool = False
+
+
+class Model:
+    def __init__(self, settings: ModelSettings, loading: Loading) -> None:
+        self.settings = settings
+        self.versions: dict[int, Version] = {}
+        self.labels: dict[str, int] = {}
+        self._loading = loading
+        self._wanted: dict[int, str] = {}
+        self._available: list[int] = []  # ascending
+        self._changed = asyncio.Event()
+        self._worker: asyncio.Task[None] | None = None
+        self._unloads: set[asyncio.Task[None]] = set()
+        self._warned = ""
+
+    @property
+    def name(self) -> str:
+        return self.settings.name
+
+    # ------------------------------------------------------------ finding a version
+
+    def latest(self) -> LoadedVersion:
+        if not self._available:
+            raise not_found(f"Servable not found for request: Latest({self.name})")
+        return self._loaded(self._available[-1])
+
+    def specific(self, number: int) -> LoadedVersion:
+        if number not in self._available:
+            raise not_found(f"Servable not found for request: Specific({self.name}, {number})")
+        return self._loaded(number)
+
+    def _loaded(self, number: int) -> LoadedVersion:
+        loaded = self.versions[number].loaded
+        assert loaded is not None
+        return loaded
+
+    def is_available(self, number: int | None = None) -> bool:
+        return bool(self._available) if number is None else number in self._available
+
+    # ------------------------------------------------------------ wanting versions
+
+    async def poll(self) -> None:
+        """Look which versions are on disk, and start going where that leads."""
+        base = self.settings.base_path
+        try:
+            there = await self._loading.in_thread(disk.versions, base)
+        except OSError as error:
+            self._warn(f"Could not find base path {base} for servable {self.name}: {error}")
+            return  # a file system that is away for a moment is no reason to unload
+        if not there:
+            self._warn(
+                f"No versions of servable {self.name} found under base path {base}. Did you "
+                "forget to name your leaf directory as a number (eg. '/1/')?"
+            )
+        else:
+            self._warned = ""
+        self.want({number: there[number] for number in self.settings.policy.choose(set(there))})
+
+    def want(self, wanted: dict[int, str]) -> None:
+        if wanted == self._wanted and all(number in self.versions for number in wanted):
+            return
+        self._wanted = wanted
+        for number in sorted(wanted):
+            old = self.versions.get(number)
+            if old is None or (old.state is State.END and old.error is None):
+                self.versions[number] = Version(number, wanted[number])
+        for number, version in list(self.versions.items()):
+            # A version that failed may be tried again when it has been away.
+            if version.state is State.END and version.error and number not in wanted:
+                version.error = None
+        self._forget_ended()
+        self._wake()
+
+    async def stop(self) -> None:
+        """Unload everything."""
+        self.want({})
+        await self.settled()
+        while self._unloads:
+            await asyncio.gather(*self._unloads, return_exceptions=True)
+
+    async def settled(self) -> None:
+        """Wait until every wanted version is loaded or has failed."""
+        while self._worker is not None and not self._worker.done():
+            await asyncio.wait([self._worker])
+
+    async def one_available_or_failed(self) -> None:
+        """Wait until a version can be used, or the newest wanted one has failed for good."""
+        while not self._available:
+            newest = self.versions.get(max(self._wanted, default=-1))
+            if newest is not None and newest.state is State.END:
+                return
+            self._changed.clear()
+            await self._changed.wait()
+
+    # ------------------------------------------------------------ going there
+
+    def _wake(self) -> None:
+        self._changed.set()
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._work(), name=f"versions of {self.name}")
+
+    async def _work(self) -> None:
+        while (step := self._next_step()) is not None:
+            await step
+
+    def _next_step(self) -> Any:
+        unwanted = [number for number in self._available if number not in self._wanted]
+        fresh = [n for n in self._wanted if self.versions[n].state is State.START]
+        ready = any(number in self._wanted for number in self._available)
+        may_unload = self._loading.unload_first or ready or not fresh
+        if unwanted and may_unload:
+            return self._unload(self.versions[min(unwanted)])
+        if self._loading.unload_first and self._unloads and fresh:
+            return asyncio.wait(list(self._unloads))
+        if fresh:
+            return self._load(self.versions[max(fresh)])
+        return None
+
+    async def _load(self, version: Version) -> None:
+        self._enter(version, State.LOADING)
+        tries = self._loading.retries + 1
+        for attempt in range(tries):
+            try:
+                async with self._loading.slots:
+                    version.loaded = await self._loading.in_thread(
+                        self._loading.load, self.name, version.number, version.path
+                    )
+            except Exception as error:
+                version.error = from_exception(error)
+                log.warning("%s version %d failed to load: %s", self.name, version.number, error)
+            else:
+                version.error = None
+                self._available = sorted([*self._available, version.number])
+                self._enter(version, State.AVAILABLE)
+                return
+            if attempt + 1 == tries or not await self._pause(version):
+                break
+        self._enter(version, State.END)
+
+    async def _pause(self, version: Version) -> bool:
+        """Wait before the next try. False if the version is no longer wanted."""
+        ends = asyncio.get_running_loop().time() + self._loading.retry_seconds
+        while version.number in self._wanted:
+            left = ends - asyncio.get_running_loop().time()
+            if left <= 0:
+                return True
+            # A newer version must not wait until this one is given up.
+            if any(n > version.number and self.versions[n].state is State.START
+                   for n in self._wanted):
+                return False
+            await asyncio.sleep(min(left, 0.2))
+        return False
+
+    async def _unload(self, version: Version) -> None:
+        self._available.remove(version.number)
+        self._enter(version, State.UNLOADING)
+        task = asyncio.create_task(self._end(version), name=f"unload {self.name}")
+        self._unloads.add(task)
+        task.add_done_callback(self._unloads.discard)
+
+    async def _end(self, version: Version) -> None:
+        loaded, version.loaded = version.loaded, None
+        if loaded is not None:
+            await loaded.unused()
+            await self._loading.in_thread(loaded.close)
+        self._enter(version, State.END)
+        if version.number in self._wanted:  # came back while it was being unloaded
+            self.versions[version.number] = Version(version.number, self._wanted[version.number])
+            self._wake()
+
+    def _enter(self, version: Version, state: State) -> None:
+        version.state = state
+        log.info("%s version %d: %s", self.name, version.number, state.name)
+        self._changed.set()
+
+    def _forget_ended(self) -> None:
+        ended = [
+            number
+            for number, version in self.versions.items()
+            if version.state is State.END and number not in self._wanted
+        ]
+        for number in sorted(ended)[:-_MAX_ENDED]:
+            del self.versions[number]
+
+    def _warn(self, text: str) -> None:
+        if text != self._warned:
+            self._warned = text
+            log.warning("%s", text)

@@ -1,0 +1,121 @@
+"""Which models to serve: from flags or a ModelServerConfig message to plain settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from estimand.core.errors import ConfigError
+from estimand.serving.flags import Flags
+from estimand.serving.status import failed_precondition, invalid
+
+
+@dataclass(frozen=True)
+class VersionPolicy:
+    """Which of the versions on disk to serve.
+
+    >>> VersionPolicy().choose({1, 2, 3})
+    {3}
+    >>> VersionPolicy(latest=2).choose({1, 2, 3})
+    {2, 3}
+    >>> VersionPolicy(latest=None, specific=frozenset({2, 7})).choose({1, 2, 3})
+    {2}
+    >>> VersionPolicy(latest=None).choose({1, 2})
+    {1, 2}
+    """
+
+    latest: int | None = 1
+    specific: frozenset[int] | None = None
+
+    def choose(self, there: set[int]) -> set[int]:
+        if self.specific is not None:
+            return there & self.specific
+        if self.latest is not None:
+            return set(sorted(there)[-self.latest :])
+        return set(there)
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    name: str
+    base_path: str
+    policy: VersionPolicy = VersionPolicy()
+    labels: Mapping[str, int] = field(default_factory=dict)
+    platform: str = "tensorflow"
+
+
+def from_flags(flags: Flags) -> dict[str, ModelSettings]:
+    """The one model of --model_name and --model_base_path."""
+    if not flags.model_name:
+        raise ConfigError("--model_name is empty. Leave it out for the name 'default'.")
+    path = flags.model_base_path
+    if "://" not in path:
+        path = os.path.abspath(path)
+    return {flags.model_name: ModelSettings(flags.model_name, path)}
+
+
+def from_message(message: Any) -> dict[str, ModelSettings] | None:
+    """The models of a ModelServerConfig; None if it is empty. StatusError if it cannot be used."""
+    kind = message.WhichOneof("config")
+    if kind is None:
+        return None
+    if kind != "model_config_list":
+        raise failed_precondition(
+            "Cannot transition to requested config. It is only legal to transition from one "
+            "ModelConfigList to another."
+        )
+    found: dict[str, ModelSettings] = {}
+    for one in message.model_config_list.config:
+        if one.name in found:
+            raise invalid(f"Illegal to list model {one.name} multiple times in config list")
+        found[one.name] = _settings(one)
+    return found
+
+
+def _settings(one: Any) -> ModelSettings:
+    if not one.name:
+        raise invalid("A model in the config list has no name.")
+    if not os.path.isabs(one.base_path) and "://" not in one.base_path:
+        raise invalid(
+            f"Expected model {one.name} to have an absolute path or URI; got base_path()="
+            f"{one.base_path}"
+        )
+    return ModelSettings(
+        one.name, one.base_path, _policy(one), dict(one.version_labels), _platform(one)
+    )
+
+
+def _platform(one: Any) -> str:
+    if one.model_type and one.model_platform:
+        raise invalid("Illegal setting both model_type(deprecated) and model_platform.")
+    platform = one.model_platform or {1: "tensorflow", 2: "other"}.get(one.model_type, "")
+    if not platform:
+        raise invalid("Illegal setting neither model_type(deprecated) nor model_platform.")
+    if platform != "tensorflow":
+        raise invalid(f"Model {one.name} has model_platform {platform!r}; only 'tensorflow' can be served.")
+    return platform
+
+
+def _policy(one: Any) -> VersionPolicy:
+    policy = one.model_version_policy
+    kind = policy.WhichOneof("policy_choice")
+    if kind == "all":
+        return VersionPolicy(latest=None)
+    if kind == "specific":
+        return VersionPolicy(latest=None, specific=frozenset(policy.specific.versions))
+    if kind == "latest":
+        return VersionPolicy(latest=policy.latest.num_versions or 1)
+    return VersionPolicy()
+
+
+def check_transition(
+    old: Mapping[str, ModelSettings], new: Mapping[str, ModelSettings]
+) -> None:
+    for name in old.keys() & new.keys():
+        if old[name].platform != new[name].platform:
+            raise invalid(
+                f"Illegal to change a model's platform. For model {name} from "
+                f"{old[name].platform} to {new[name].platform}"
+            )
