@@ -8,8 +8,10 @@ from estimand import __version__
 from estimand.cli.checkpoint import checkpoint
 from estimand.cli.doctor import doctor
 from estimand.cli.eval import evaluate
+from estimand.cli.label import label
 from estimand.cli.predict import predict
 from estimand.cli.records import records
+from estimand.cli.retrain import retrain
 from estimand.cli.show import show
 
 
@@ -25,6 +27,8 @@ def main(context: click.Context, verbose: bool) -> None:
 main.add_command(checkpoint)
 main.add_command(doctor)
 main.add_command(evaluate)
+main.add_command(label)
 main.add_command(records)
 main.add_command(predict)
+main.add_command(retrain)
 main.add_command(show)

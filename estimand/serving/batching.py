@@ -345,9 +345,7 @@ def _checked_rows(arrays: Arrays) -> int:
     if any(not array.ndim for array in arrays):
         raise invalid("Batching session Run() input tensors must have at least one dimension")
     if len({len(array) for array in arrays}) != 1:
-        raise invalid(
-            "Batching session Run() input tensors must have equal 0th-dimension size"
-        )
+        raise invalid("Batching session Run() input tensors must have equal 0th-dimension size")
     return len(arrays[0])
 
 

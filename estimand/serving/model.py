@@ -200,8 +200,9 @@ class Model:
             if left <= 0:
                 return True
             # A newer version must not wait until this one is given up.
-            if any(n > version.number and self.versions[n].state is State.START
-                   for n in self._wanted):
+            if any(
+                n > version.number and self.versions[n].state is State.START for n in self._wanted
+            ):
                 return False
             await asyncio.sleep(min(left, 0.2))
         return False

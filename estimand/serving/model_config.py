@@ -94,7 +94,9 @@ def _platform(one: Any) -> str:
     if not platform:
         raise invalid("Illegal setting neither model_type(deprecated) nor model_platform.")
     if platform != "tensorflow":
-        raise invalid(f"Model {one.name} has model_platform {platform!r}; only 'tensorflow' can be served.")
+        raise invalid(
+            f"Model {one.name} has model_platform {platform!r}; only 'tensorflow' can be served."
+        )
     return platform
 
 
@@ -110,9 +112,7 @@ def _policy(one: Any) -> VersionPolicy:
     return VersionPolicy()
 
 
-def check_transition(
-    old: Mapping[str, ModelSettings], new: Mapping[str, ModelSettings]
-) -> None:
+def check_transition(old: Mapping[str, ModelSettings], new: Mapping[str, ModelSettings]) -> None:
     for name in old.keys() & new.keys():
         if old[name].platform != new[name].platform:
             raise invalid(

@@ -175,7 +175,9 @@ class TPUEstimator(Estimator):
             )
         _check_params(params)
         if use_tpu:
-            raise _no_tpu("TPUEstimator(use_tpu=True)", "pass use_tpu=False to train on CPU or GPU.")
+            raise _no_tpu(
+                "TPUEstimator(use_tpu=True)", "pass use_tpu=False to train on CPU or GPU."
+            )
         if embedding_config_spec is not None:
             raise _no_tpu("embedding_config_spec", "leave it out.")
         super().__init__(

@@ -1,0 +1,131 @@
+"""Which part of `tf.contrib` has which names, and where they are now: data only."""
+
+from __future__ import annotations
+
+from estimand.compat.module_table import Names, _at
+
+_HERE = "estimand.compat.v1.contrib"
+_CELLS = (
+    "BasicLSTMCell BasicRNNCell DeviceWrapper DropoutWrapper GRUCell LSTMCell LSTMStateTuple "
+    "MultiRNNCell RNNCell ResidualWrapper"
+)
+_LEARN = _at("estimand", "Experiment RunConfig learn_runner") | _at(f"{_HERE}.learn", "ModeKeys")
+
+MODULES: dict[str, Names] = {
+    "cluster_resolver": _at(
+        "tensorflow",
+        "TPUClusterResolver=distribute.cluster_resolver.TPUClusterResolver "
+        "TFConfigClusterResolver=distribute.cluster_resolver.TFConfigClusterResolver",
+    ),
+    "data": _at(
+        "tensorflow",
+        " ".join(
+            f"{name}=data.experimental.{name}"
+            for name in ["AUTOTUNE", "Counter", "CsvDataset", "bucket_by_sequence_length", "choose_from_datasets", "get_single_element", "group_by_window", "ignore_errors", "make_batched_features_dataset", "make_csv_dataset", "map_and_batch", "parallel_interleave", "prefetch_to_device", "sample_from_datasets", "scan", "shuffle_and_repeat", "unbatch", "unique"]
+        ),
+    )
+    | _at(f"{_HERE}.data", "batch_and_drop_remainder make_saveable_from_iterator"),
+    "distribute": _at(
+        f"{_HERE}.distribute",
+        "CollectiveAllReduceStrategy MirroredStrategy OneDeviceStrategy ParameterServerStrategy",
+    )
+    | _at(
+        "tensorflow",
+        "DistributionStrategy=distribute.Strategy "
+        "AllReduceCrossDeviceOps=distribute.HierarchicalCopyAllReduce "
+        "AllReduceCrossTowerOps=distribute.HierarchicalCopyAllReduce",
+    )
+    | _at(f"{_HERE}.distribute", "DistributeConfig"),
+    "eager": _at(
+        "tensorflow",
+        "Variable=Variable enable_eager_execution=compat.v1.enable_eager_execution "
+        "executing_eagerly=executing_eagerly py_func=py_function defun=function",
+    )
+    | _at(
+        f"{_HERE}.eager",
+        "Checkpoint Iterator Saver gradients_function implicit_gradients implicit_value_and_gradients "
+        "in_eager_mode value_and_gradients_function",
+    ),
+    "eager.metrics": _at(f"{_HERE}.eager", "Accuracy Mean"),
+    "estimator": _at(
+        f"{_HERE}.estimator",
+        "binary_classification_head logistic_regression_head multi_class_head multi_head "
+        "multi_label_head poisson_regression_head regression_head clip_gradients_by_norm "
+        "forward_features",
+    )
+    | _at("estimand", "add_metrics")
+    | _at(
+        "estimand.experimental",
+        "InMemoryEvaluatorHook build_raw_supervised_input_receiver_fn call_logit_fn "
+        "dnn_logit_fn_builder linear_logit_fn_builder make_early_stopping_hook "
+        "make_stop_at_checkpoint_step_hook stop_if_higher_hook stop_if_lower_hook "
+        "stop_if_no_decrease_hook stop_if_no_increase_hook",
+    )
+    | _at("estimand.hooks.eval_metrics", "read_eval_metrics")
+    | _at(
+        "estimand.compat.v1.estimator",
+        "BaselineEstimator DNNEstimator DNNLinearCombinedEstimator LinearEstimator",
+    ),
+    "feature_column": _at(
+        "tensorflow",
+        " ".join(
+            f"{name}=feature_column.{name}"
+            for name in ["sequence_categorical_column_with_hash_bucket", "sequence_categorical_column_with_identity", "sequence_categorical_column_with_vocabulary_file", "sequence_categorical_column_with_vocabulary_list", "sequence_numeric_column"]
+        ),
+    ),
+    "framework": _at(
+        "tensorflow",
+        "get_or_create_global_step=compat.v1.train.get_or_create_global_step "
+        "get_global_step=compat.v1.train.get_global_step nest=nest "
+        "list_variables=train.list_variables load_checkpoint=train.load_checkpoint "
+        "load_variable=train.load_variable init_from_checkpoint=compat.v1.train.init_from_checkpoint "
+        "is_tensor=is_tensor",
+    )
+    | _at(f"{_HERE}.framework", "get_variables get_trainable_variables sort"),
+    "layers": _at(
+        f"{_HERE}.layers",
+        "apply_regularization dropout embed_sequence flatten fully_connected l1_l2_regularizer "
+        "l1_regularizer l2_regularizer layer_norm linear one_hot_encoding relu sum_regularizer "
+        "variance_scaling_initializer xavier_initializer xavier_initializer_conv2d",
+    )
+    | _at("tensorflow", "embedding_lookup_sparse=nn.embedding_lookup_sparse"),
+    "learn": _LEARN,
+    "learn.learn_runner": _at("estimand.estimator.lifecycle.learn_runner", "run"),
+    "learn.python.learn": _LEARN,
+    "learn.python.learn.learn_runner": _at("estimand.estimator.lifecycle.learn_runner", "run"),
+    "lookup": _at(
+        f"{_HERE}.lookup",
+        "index_table_from_file index_table_from_tensor index_to_string_table_from_file "
+        "index_to_string_table_from_tensor",
+    )
+    | _at(
+        "tensorflow",
+        "HashTable=lookup.StaticHashTable "
+        "KeyValueTensorInitializer=lookup.KeyValueTensorInitializer "
+        "TextFileInitializer=lookup.TextFileInitializer",
+    ),
+    "predictor": _at(f"{_HERE}.predictor", "from_estimator from_saved_model"),
+    "rnn": _at("estimand.compat.v1.rnn_cell", _CELLS)
+    | _at(
+        "tensorflow",
+        "static_rnn=compat.v1.nn.static_rnn "
+        "static_bidirectional_rnn=compat.v1.nn.static_bidirectional_rnn",
+    )
+    | _at(f"{_HERE}.rnn", "stack_bidirectional_dynamic_rnn"),
+    "summary": _at(
+        f"{_HERE}.summary",
+        "all_summary_ops always_record_summaries create_file_writer flush generic histogram image "
+        "initialize never_record_summaries record_summaries_every_n_global_steps scalar",
+    ),
+    "tpu": _at(
+        "estimand.compat.v1.tpu",
+        "CrossShardOptimizer InputPipelineConfig RunConfig TPUConfig TPUEstimator TPUEstimatorSpec",
+    ),
+    "training": _at("estimand", "HParams"),
+    "training.python.training.hparam": _at("estimand", "HParams"),
+    "util": _at(
+        "tensorflow",
+        "constant_value=get_static_value make_ndarray=make_ndarray "
+        "make_tensor_proto=make_tensor_proto",
+    ),
+}

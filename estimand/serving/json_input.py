@@ -1,0 +1,171 @@
+"""JSON bodies to arrays, with TensorFlow Serving's strictness and texts.
+
+Bodies that are right take the short way through NumPy. Whatever NumPy refuses, or would take more
+leniently than TensorFlow Serving, goes value by value through `json_values`, which either finds
+the array after all or says what is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import orjson
+
+from estimand.serving import json_values
+from estimand.serving.json_values import is_base64, show
+from estimand.serving.servable import Signature, Slot
+from estimand.serving.status import invalid
+
+_EXACT_INTEGERS = {np.dtype(np.float32): 2**24 - 1, np.dtype(np.float64): 2**53 - 1}
+_MAX_DEPTH_TEXT = "JSON Parse error: nested too deeply."
+
+
+def parse(body: bytes) -> dict[str, Any]:
+    """The object in a body. NaN and Infinity are numbers; what follows the object is ignored."""
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        document = _parse_leniently(body)
+    if not isinstance(document, dict):
+        raise invalid(f"JSON Value: {show(document)} Is not object")
+    return document
+
+
+def _parse_leniently(body: bytes) -> Any:
+    if not body:
+        raise invalid("JSON Parse error: The document is empty")
+    try:
+        text = body.decode("utf-8-sig")
+        start = len(text) - len(text.lstrip(" \t\r\n"))
+        return json.JSONDecoder().raw_decode(text, start)[0]
+    except json.JSONDecodeError as error:
+        raise invalid(f"JSON Parse error: {error.msg} at offset: {error.pos}") from None
+    except UnicodeDecodeError as error:
+        raise invalid(f"JSON Parse error: Invalid encoding at offset: {error.start}") from None
+    except RecursionError:
+        raise invalid(_MAX_DEPTH_TEXT) from None
+
+
+def signature_name(document: Mapping[str, Any]) -> str:
+    name = document.get("signature_name", "")
+    if not isinstance(name, str):
+        raise invalid(
+            f"JSON Value: {show(document)} not formatted correctly. 'signature_name' key must be "
+            "a string value."
+        )
+    return name
+
+
+def predict_inputs(
+    document: Mapping[str, Any], signature: Signature, body: bytes
+) -> tuple[list[np.ndarray], bool]:
+    """The arrays in the order of the signature's inputs, and whether they came as rows."""
+    # NumPy takes true for 1 among numbers; only a body without these words may take its way.
+    plain = b"true" not in body and b"false" not in body
+    if not signature.inputs:
+        raise invalid(f"Failed to get input map for signature: {signature.name}")
+    if "instances" in document:
+        if "inputs" in document:
+            raise invalid(
+                f"JSON Value: {show(document)} Not formatted correctly expecting only one of "
+                "'inputs' or 'instances' keys to exist "
+            )
+        return _from_rows(document, signature, plain), True
+    if "inputs" in document:
+        return _from_columns(document["inputs"], signature, plain), False
+    raise invalid("Missing 'inputs' or 'instances' key")
+
+
+def _from_columns(value: Any, signature: Signature, plain: bool) -> list[np.ndarray]:
+    slots = list(signature.inputs.values())
+    if not isinstance(value, dict) or is_base64(value):
+        if len(slots) > 1:
+            raise invalid(
+                "inputs is a plain value/list, but expecting an object as multiple input tensors "
+                "required as per tensorinfo_map"
+            )
+        return [_array(value, slots[0], plain)]
+    for slot in slots:
+        if slot.alias not in value:
+            raise invalid(f"Missing named input: {slot.alias} in 'inputs' object.")
+    return [_array(value[slot.alias], slot, plain) for slot in slots]
+
+
+def _from_rows(document: Mapping[str, Any], signature: Signature, plain: bool) -> list[np.ndarray]:
+    rows = document["instances"]
+    if not isinstance(rows, list):
+        raise invalid(f"JSON Value: {show(document)} Excepting 'instances' to be an list/array")
+    if not rows:
+        raise invalid(f"JSON Value: {show(document)} No values in 'instances' array")
+    slots = list(signature.inputs.values())
+    if not isinstance(rows[0], dict) and len(slots) > 1:
+        raise invalid(
+            "instances is a plain list, but expecting list of objects as multiple input tensors "
+            "required as per tensorinfo_map"
+        )
+    if isinstance(rows[0], dict) and not is_base64(rows[0]):
+        return _from_named_rows(rows, signature, plain)
+    quick = _quickly(rows, slots[0], plain)
+    return [json_values.stack(rows, slots[0]) if quick is None else quick]
+
+
+def _from_named_rows(rows: list[Any], signature: Signature, plain: bool) -> list[np.ndarray]:
+    names = signature.inputs.keys()
+    for row in rows:
+        if not isinstance(row, dict) or row.keys() != names:
+            json_values.refuse_named_rows(rows, signature)
+    found = []
+    for name, slot in signature.inputs.items():
+        column = [row[name] for row in rows]
+        quick = _quickly(column, slot, plain)
+        found.append(json_values.stack(column, slot, name) if quick is None else quick)
+    return found
+
+
+def _array(value: Any, slot: Slot, plain: bool) -> np.ndarray:
+    quick = _quickly(value, slot, plain)
+    return json_values.array(value, slot) if quick is None else quick
+
+
+def _quickly(value: Any, slot: Slot, plain: bool) -> np.ndarray | None:
+    """The array, if it is one beyond doubt."""
+    kind = slot.kind
+    if kind is None or kind not in json_values.CONVERTIBLE or kind.hasobject:
+        return None
+    if kind.kind != "b" and not plain:
+        return None
+    try:
+        array = np.asarray(value)
+    except (ValueError, OverflowError):
+        return None
+    given = array.dtype.kind
+    if kind.kind == "f":
+        if given == "f":
+            return _as_floats(array, kind)
+        if given == "i" and np.abs(array).max(initial=0) <= _EXACT_INTEGERS[kind]:
+            return array.astype(kind)
+    elif kind.kind in "iu":
+        if given == "i" and _fits(array, json_values.RANGES[kind]):
+            return array.astype(kind)
+    elif given == kind.kind:
+        return array
+    return None
+
+
+def _as_floats(array: np.ndarray, kind: np.dtype) -> np.ndarray | None:
+    if kind.itemsize == 8:
+        return array
+    with np.errstate(over="ignore"):
+        narrow = array.astype(kind)
+    if np.isinf(narrow).any() and not np.isinf(array).any():
+        return None
+    return narrow
+
+
+def _fits(array: np.ndarray, limits: tuple[int, int]) -> bool:
+    if not array.size:
+        return True
+    return limits[0] <= int(array.min()) and int(array.max()) <= limits[1]
