@@ -94,6 +94,8 @@ _HOME = {
     "StopAtStepHook": "estimand.hooks:StopAtStepHook",
     "SummarySaverHook": "estimand.hooks:SummarySaverHook",
     "every": "estimand.engine.cadence:every",
+    # old code as it is
+    "install": "estimand.compat.install:install",
     # modules
     "compat": "estimand.compat",
     "early_stopping": "estimand.hooks.early_stopping",
@@ -148,6 +150,7 @@ if TYPE_CHECKING:
     from estimand.canned.neighbors import KNeighborsRegressor as KNeighborsRegressor
     from estimand.canned.rnn import RNNClassifier as RNNClassifier
     from estimand.canned.rnn import RNNEstimator as RNNEstimator
+    from estimand.compat.install import install as install
     from estimand.core import errors as errors
     from estimand.core.config import RunConfig as RunConfig
     from estimand.core.hparams import HParams as HParams

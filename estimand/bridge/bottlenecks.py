@@ -84,8 +84,8 @@ def load_base(
     shape = _image_shape(model, size)
     if pixels is None:
         pixels = (0.0, 255.0) if _scales_itself(model) else (-1.0, 1.0)
-    told = f"{features.name if layer is None else layer} {shape} {pixels}"
-    return Base(extractor, shape[:2], shape[2], pixels, _digest(where, told))
+    fingerprint = _digest(where, f"{layer} {shape} {pixels}")
+    return Base(extractor, shape[:2], shape[2], pixels, fingerprint)
 
 
 def _features(model: Any, layer: str | None) -> Any:

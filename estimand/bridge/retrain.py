@@ -104,7 +104,7 @@ def retrain(
     held_back = set(part_of(found, validation, True, seed).paths) if validation else set()
     held = np.array([path in held_back for path in found.paths])
     labels = np.array(found.labels, np.int64)
-    report(f"training on {int((~held).sum())}, {computed} of all bottlenecks were new")
+    report(f"training on {int((~held).sum())} of them; {computed} bottlenecks were new")
     estimator = model_to_estimator(
         _head(network.width, len(found.class_names), learning_rate, dropout),
         config=RunConfig(model_dir=os.path.join(folder, "training"), tf_random_seed=seed),
@@ -174,7 +174,7 @@ def _write_all(
     folder: str, network: bottlenecks.Base, model: Any, names: Sequence[str], step: int
 ) -> str:
     atomic_files.replace_text(os.path.join(folder, LABELS), "".join(f"{n}\n" for n in names))
-    temporary = os.path.join(folder, f"model.{os.getpid()}.keras")
+    temporary = atomic_files.temporary_path(folder, "model.keras")
     model.save(temporary)
     os.replace(temporary, os.path.join(folder, "model.keras"))
     with tempfile.TemporaryDirectory() as scratch:

@@ -12,6 +12,7 @@ from estimand.cli.label import label
 from estimand.cli.predict import predict
 from estimand.cli.records import records
 from estimand.cli.retrain import retrain
+from estimand.cli.run import run
 from estimand.cli.show import show
 
 
@@ -31,4 +32,5 @@ main.add_command(label)
 main.add_command(records)
 main.add_command(predict)
 main.add_command(retrain)
+main.add_command(run)
 main.add_command(show)

@@ -24,10 +24,38 @@ from typing import Any
 
 from estimand.compat import module_table
 from estimand.compat.mapped_module import MappedModule
+from estimand.compat.v1 import contrib
 
 _ABSENT: Any = object()
-# What to put back, in order of installing; empty while nothing is installed.
-_before: list[tuple[dict[str, Any], str, Any]] = []
+# Modules of ours that stand in as they are.
+_WHOLE = {
+    "tensorflow.compat.v1.layers": "estimand.compat.v1.layers",
+    "tensorflow.compat.v1.nn.rnn_cell": "estimand.compat.v1.rnn_cell",
+}
+# Where `tf.x` is to be found -> the module that is put there.
+_ATTRIBUTES = {
+    "estimator": "tensorflow.estimator",
+    "keras.estimator": "tensorflow.keras.estimator",
+    "python.estimator": "tensorflow.python.estimator",
+    "compat.v2.estimator": "tensorflow.compat.v2.estimator",
+    "compat.v1.estimator": "tensorflow.compat.v1.estimator",
+    "compat.v1.keras.estimator": "tensorflow.compat.v1.keras.estimator",
+    "compat.v1.contrib": "tensorflow.contrib",
+    "compat.v1.layers": "tensorflow.compat.v1.layers",
+    "compat.v1.nn.rnn_cell": "tensorflow.compat.v1.nn.rnn_cell",
+}
+# Packages that TensorFlow has itself.
+_REAL = (
+    "tensorflow",
+    "tensorflow.compat",
+    "tensorflow.compat.v1",
+    "tensorflow.compat.v1.keras",
+    "tensorflow.compat.v2",
+    "tensorflow.keras",
+    "tensorflow.python",
+)
+# Owner, name and earlier value, in order of installing; empty while nothing is installed.
+_before: list[tuple[Any, str, Any]] = []
 
 
 def install() -> None:
@@ -35,43 +63,45 @@ def install() -> None:
 
     These are `tf.estimator`, `tf.compat.v1.estimator`, `tf.keras.estimator`, the modules below
     `tensorflow_estimator.python.estimator` and `tensorflow.python.estimator`, and, because
-    TensorFlow lost them at the same time, `tf.compat.v1.layers` and `tf.compat.v1.nn.rnn_cell`.
+    TensorFlow lost them as well, `tf.compat.v1.layers`, `tf.compat.v1.nn.rnn_cell` and the parts
+    of `tf.contrib` that Estimator code used (as `tf.compat.v1.contrib` and `tensorflow.contrib`).
     Call it before the code that needs them is imported. Calling it again changes nothing.
     """
     if _before:
         return
     import tensorflow as tf
 
-    v1 = tf.compat.v1
     for name, module in _modules().items():
-        _put(sys.modules, name, module)
-    for owner, below in ((tf, "tensorflow"), (v1, "tensorflow.compat.v1")):
-        _put(vars(owner), "estimator", sys.modules[f"{below}.estimator"])
-        # The Keras of TensorFlow is a stand-in that loads at the first look at a name: setting
-        # one does not load it.
-        _put(vars(owner.keras), "estimator", sys.modules[f"{below}.keras.estimator"])
-    _put(vars(tf.compat.v2), "estimator", sys.modules["tensorflow.compat.v2.estimator"])
-    internal = importlib.import_module("tensorflow.python")
-    _put(vars(internal), "estimator", sys.modules["tensorflow.python.estimator"])
-    for owner, name, ours in (
-        (v1, "layers", "estimand.compat.v1.layers"),
-        (v1.nn, "rnn_cell", "estimand.compat.v1.rnn_cell"),
-    ):
-        module = importlib.import_module(ours)
-        _put(vars(owner), name, module)
-    for name in ("layers", "nn.rnn_cell"):
-        home = importlib.import_module(f"estimand.compat.v1.{name.rpartition('.')[2]}")
-        _put(sys.modules, f"tensorflow.compat.v1.{name}", home)
+        _before.append((sys.modules, name, sys.modules.get(name, _ABSENT)))
+        sys.modules[name] = module
+    for path, module_name in _ATTRIBUTES.items():
+        owner, _, attribute = path.rpartition(".")
+        _set(_at(tf, owner), attribute, sys.modules[module_name])
+
+
+def _at(tf: ModuleType, path: str) -> Any:
+    """The module at a path below TensorFlow.
+
+    The Keras of TensorFlow is a stand-in that loads at the first look at a name: setting one on
+    the stand-in does not load it.
+    """
+    if path == "python":
+        return importlib.import_module("tensorflow.python")
+    for part in filter(None, path.split(".")):
+        tf = getattr(tf, part)
+    return tf
 
 
 def uninstall() -> None:
     """Undo `install()`: what was there before is there again."""
     while _before:
-        namespace, name, value = _before.pop()
-        if value is _ABSENT:
-            namespace.pop(name, None)
+        owner, name, value = _before.pop()
+        if owner is not sys.modules:
+            delattr(owner, name) if value is _ABSENT else setattr(owner, name, value)
+        elif value is _ABSENT:
+            sys.modules.pop(name, None)
         else:
-            namespace[name] = value
+            sys.modules[name] = value
 
 
 @contextlib.contextmanager
@@ -86,9 +116,11 @@ def installed() -> Iterator[None]:
             uninstall()
 
 
-def _put(namespace: dict[str, Any], name: str, value: Any) -> None:
-    _before.append((namespace, name, namespace.get(name, _ABSENT)))
-    namespace[name] = value
+def _set(owner: Any, name: str, value: Any) -> None:
+    lazy = type(owner).__name__.endswith("LazyLoader")
+    earlier = vars(owner).get(name, _ABSENT) if lazy else getattr(owner, name, _ABSENT)
+    _before.append((owner, name, earlier))
+    setattr(owner, name, value)
 
 
 def _modules() -> dict[str, ModuleType]:
@@ -108,6 +140,9 @@ def _modules() -> dict[str, ModuleType]:
         parent, _, child = name.rpartition(".")
         if parent in modules:
             setattr(modules[parent], child, module)
+    modules |= contrib.modules()
+    for name, ours in _WHOLE.items():
+        modules[name] = importlib.import_module(ours)
     return modules
 
 
@@ -117,14 +152,3 @@ def _parents(name: str) -> Iterator[str]:
         name = name.rpartition(".")[0]
         if name not in _REAL:
             yield name
-
-
-_REAL = (
-    "tensorflow",
-    "tensorflow.compat",
-    "tensorflow.compat.v1",
-    "tensorflow.compat.v1.keras",
-    "tensorflow.compat.v2",
-    "tensorflow.keras",
-    "tensorflow.python",
-)

@@ -11,9 +11,10 @@ Names = dict[str, str]
 
 
 def _at(home: str, names: str) -> Names:
-    """Names that live in one module under the same name: "Name" or "Name=other_name_there"."""
+    """Names that live in one place under the same name: "Name" or "Name=other_name_there"."""
     pairs = (entry.partition("=") for entry in names.split())
-    return {name: f"{home}:{there or name}" for name, _, there in pairs}
+    dot = "." if ":" in home else ":"
+    return {name: f"{home}{dot}{there or name}" for name, _, there in pairs}
 
 
 _V1 = "estimand.compat.v1.estimator"
@@ -232,9 +233,9 @@ PRIVATE: dict[str, Names] = {
             "DEFAULT_SERVING_KEY CLASSIFY_SERVING_KEY REGRESS_SERVING_KEY PREDICT_SERVING_KEY "
             "all_class_ids all_classes call_loss_fn check_dense_labels_match_logits_and_reshape "
             "check_label_range check_logits_final_dim check_prediction_keys classification_output "
-            "create_estimator_spec_summary create_estimator_spec_train_op create_eval_metrics_tuple "
-            "get_weights_and_check_match_logits update_metric_with_broadcast_weights "
-            "validate_loss_fn_args validate_loss_reduction validate_n_classes "
+            "create_estimator_spec_summary create_estimator_spec_train_op "
+            "create_eval_metrics_tuple get_weights_and_check_match_logits "
+            "update_metric_with_broadcast_weights validate_loss_fn_args validate_loss_reduction validate_n_classes "
             "validate_trainable_variables validate_update_ops validate_v2_optimizer"
         ),
     ),

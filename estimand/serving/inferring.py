@@ -11,7 +11,7 @@ from tensorflow_serving.apis import classification_pb2, inference_pb2, regressio
 from estimand.serving.lanes import LoadedVersion
 from estimand.serving.servable import DEFAULT_SIGNATURE, Signature, Slot
 from estimand.serving.status import StatusError, failed_precondition, invalid
-from estimand.serving.tensors import NAME_OF, NUMBER_OF
+from estimand.serving.tensors import NAME_OF, NUMBER_OF, shape_text
 
 CLASSIFY = "tensorflow/serving/classify"
 REGRESS = "tensorflow/serving/regress"
@@ -215,10 +215,6 @@ def regression_result(array: np.ndarray, rows: int) -> Any:
     for value in array.ravel().tolist():
         result.regressions.add(value=value)
     return result
-
-
-def shape_text(array: np.ndarray) -> str:
-    return f"[{','.join(map(str, array.shape))}]"
 
 
 def type_text(array: np.ndarray) -> str:

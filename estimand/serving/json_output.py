@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import orjson
 
-from estimand.serving.inferring import shape_text
 from estimand.serving.servable import Slot
 from estimand.serving.status import invalid
-from estimand.serving.tensors import NAME_OF
+from estimand.serving.tensors import NAME_OF, shape_text
 
 _WRITABLE = frozenset(
     np.dtype(kind)

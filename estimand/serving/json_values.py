@@ -12,7 +12,7 @@ import numpy as np
 
 from estimand.serving.servable import Signature, Slot
 from estimand.serving.status import StatusError, invalid
-from estimand.serving.tensors import NAME_OF
+from estimand.serving.tensors import NAME_OF, shape_text
 
 # What integers a JSON number may hold. Narrow types take any 32-bit number, and wrap around.
 _INT32 = (-(2**31), 2**31 - 1)
@@ -67,7 +67,7 @@ def stack(rows: list[Any], slot: Slot, key: str = "") -> np.ndarray:
                 raise invalid(f"Expecting tensor size: {found[0].size} but got: {one.size}")
             if found and one.shape != found[0].shape:
                 raise invalid(
-                    f"Expecting shape {_shape_text(found[0])} but got: {_shape_text(one)}"
+                    f"Expecting shape {shape_text(found[0])} but got: {shape_text(one)}"
                 )
         except StatusError as error:
             raise invalid(
@@ -104,10 +104,6 @@ def _shape(value: Any) -> tuple[int, ...]:
             break
         value = value[0]
     return tuple(sizes)
-
-
-def _shape_text(one: np.ndarray) -> str:
-    return f"[{','.join(map(str, one.shape))}]"
 
 
 def _check_type(value: Any, slot: Slot) -> None:

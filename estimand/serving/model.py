@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,7 @@ class Version:
 class Loading:
     """What is needed to load versions, shared by all models."""
 
-    load: Callable[[str, int, str], LoadedVersion]  # blocking: name, version, path
+    load: Callable[[str, int, str], Awaitable[LoadedVersion]]  # name, version, path
     in_thread: Callable[..., Any]  # awaitable of a blocking call
     slots: asyncio.Semaphore
     retries: int = 5
@@ -139,10 +139,10 @@ class Model:
             await asyncio.wait([self._worker])
 
     async def one_available_or_failed(self) -> None:
-        """Wait until a version can be used, or the newest wanted one has failed for good."""
+        """Wait until a version can be used, the newest one has failed, or there is none."""
         while not self._available:
             newest = self.versions.get(max(self._wanted, default=-1))
-            if newest is not None and newest.state is State.END:
+            if newest is None or newest.error is not None:
                 return
             self._changed.clear()
             await self._changed.wait()
@@ -177,12 +177,13 @@ class Model:
         for attempt in range(tries):
             try:
                 async with self._loading.slots:
-                    version.loaded = await self._loading.in_thread(
-                        self._loading.load, self.name, version.number, version.path
+                    version.loaded = await self._loading.load(
+                        self.name, version.number, version.path
                     )
             except Exception as error:
                 version.error = from_exception(error)
                 log.warning("%s version %d failed to load: %s", self.name, version.number, error)
+                self._changed.set()
             else:
                 version.error = None
                 self._available = sorted([*self._available, version.number])

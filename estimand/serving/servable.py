@@ -105,6 +105,16 @@ class Servable:
                     self._programs.popitem(last=False)
             return self._programs[key]
 
+    def prepare(self) -> None:
+        """Make the program of each signature, so that no request has to wait for it."""
+        for signature in self.signatures.values():
+            try:
+                self.program(tuple(signature.inputs.values()), tuple(signature.outputs.values()))
+            except Exception as error:
+                log.warning(
+                    "%s: signature %r cannot be run: %s", self.directory, signature.name, error
+                )
+
     def close(self) -> None:
         self._programs.clear()
         self._session.close()

@@ -92,7 +92,8 @@ def test_dropout_is_for_training_only() -> None:
 
 
 def test_batch_norm_averages_move_by_a_thousandth() -> None:
-    estimator = est.DNNClassifier([3], [C.x], batch_norm=True, activation_fn=None)
+    config = est.RunConfig(tf_random_seed=1)
+    estimator = est.DNNClassifier([3], [C.x], batch_norm=True, activation_fn=None, config=config)
     estimator.train(training_input, steps=1)
     mean = estimator.get_variable_value("dnn/hiddenlayer_0/batchnorm_0/moving_mean")
     variance = estimator.get_variable_value("dnn/hiddenlayer_0/batchnorm_0/moving_variance")
@@ -138,7 +139,7 @@ def test_summaries_have_the_tags_of_the_original(tmp_path: Path) -> None:
 
 
 def test_warm_start_takes_the_weights_and_not_the_slots() -> None:
-    first = MODELS["dnn"]().train(training_input, steps=20)
+    first = MODELS["dnn"](config=est.RunConfig(tf_random_seed=1)).train(training_input, steps=20)
     second = MODELS["dnn"](warm_start_from=first.model_dir)
     assert second.evaluate(CASE.input_fn)["global_step"] == 0
     second.train(training_input, steps=1)
@@ -157,14 +158,16 @@ def test_any_head_will_do() -> None:
         both = {"a": labels["number"], "b": labels["binary"]}
         return tf.data.Dataset.from_tensor_slices(({"x": features["x"]}, both)).repeat().batch(20)
 
+    config = est.RunConfig(tf_random_seed=1)
     for estimator in (
-        est.DNNEstimator(est.MultiHead(heads), [4], [C.x]),
+        est.DNNEstimator(est.MultiHead(heads), [4], [C.x], config=config),
         est.LinearEstimator(est.MultiHead(heads), [C.x]),
         est.DNNLinearCombinedEstimator(
             est.MultiHead(heads),
             linear_feature_columns=[C.x],
             dnn_feature_columns=[C.x],
             dnn_hidden_units=[4],
+            config=config,
         ),
         est.BaselineEstimator(est.MultiHead(heads)),
     ):

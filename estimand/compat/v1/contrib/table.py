@@ -18,11 +18,11 @@ MODULES: dict[str, Names] = {
         "TFConfigClusterResolver=distribute.cluster_resolver.TFConfigClusterResolver",
     ),
     "data": _at(
-        "tensorflow",
-        " ".join(
-            f"{name}=data.experimental.{name}"
-            for name in ["AUTOTUNE", "Counter", "CsvDataset", "bucket_by_sequence_length", "choose_from_datasets", "get_single_element", "group_by_window", "ignore_errors", "make_batched_features_dataset", "make_csv_dataset", "map_and_batch", "parallel_interleave", "prefetch_to_device", "sample_from_datasets", "scan", "shuffle_and_repeat", "unbatch", "unique"]
-        ),
+        "tensorflow:data.experimental",
+        "AUTOTUNE Counter CsvDataset bucket_by_sequence_length choose_from_datasets "
+        "get_single_element group_by_window ignore_errors make_batched_features_dataset "
+        "make_csv_dataset map_and_batch parallel_interleave prefetch_to_device "
+        "sample_from_datasets scan shuffle_and_repeat unbatch unique",
     )
     | _at(f"{_HERE}.data", "batch_and_drop_remainder make_saveable_from_iterator"),
     "distribute": _at(
@@ -43,8 +43,8 @@ MODULES: dict[str, Names] = {
     )
     | _at(
         f"{_HERE}.eager",
-        "Checkpoint Iterator Saver gradients_function implicit_gradients implicit_value_and_gradients "
-        "in_eager_mode value_and_gradients_function",
+        "Checkpoint Iterator Saver gradients_function implicit_gradients "
+        "implicit_value_and_gradients in_eager_mode value_and_gradients_function",
     ),
     "eager.metrics": _at(f"{_HERE}.eager", "Accuracy Mean"),
     "estimator": _at(
@@ -67,19 +67,19 @@ MODULES: dict[str, Names] = {
         "BaselineEstimator DNNEstimator DNNLinearCombinedEstimator LinearEstimator",
     ),
     "feature_column": _at(
-        "tensorflow",
-        " ".join(
-            f"{name}=feature_column.{name}"
-            for name in ["sequence_categorical_column_with_hash_bucket", "sequence_categorical_column_with_identity", "sequence_categorical_column_with_vocabulary_file", "sequence_categorical_column_with_vocabulary_list", "sequence_numeric_column"]
-        ),
+        "tensorflow:feature_column",
+        "sequence_categorical_column_with_hash_bucket "
+        "sequence_categorical_column_with_identity "
+        "sequence_categorical_column_with_vocabulary_file "
+        "sequence_categorical_column_with_vocabulary_list sequence_numeric_column",
     ),
     "framework": _at(
         "tensorflow",
         "get_or_create_global_step=compat.v1.train.get_or_create_global_step "
         "get_global_step=compat.v1.train.get_global_step nest=nest "
         "list_variables=train.list_variables load_checkpoint=train.load_checkpoint "
-        "load_variable=train.load_variable init_from_checkpoint=compat.v1.train.init_from_checkpoint "
-        "is_tensor=is_tensor",
+        "load_variable=train.load_variable is_tensor=is_tensor "
+        "init_from_checkpoint=compat.v1.train.init_from_checkpoint",
     )
     | _at(f"{_HERE}.framework", "get_variables get_trainable_variables sort"),
     "layers": _at(

@@ -1,0 +1,26 @@
+"""`estimand run`: a program written for tf.estimator, as it is."""
+
+from __future__ import annotations
+
+import click
+
+from estimand.cli.quiet import quiet_start
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option(
+    "--v1/--v2",
+    "v1",
+    default=None,
+    help="Which TensorFlow the program was written for; by default found in each file.",
+)
+@click.argument("script", type=click.Path(exists=True, dir_okay=False))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def run(context: click.Context, v1: bool | None, script: str, arguments: tuple[str, ...]) -> None:
+    """Run SCRIPT with ARGUMENTS as python would, with Estimand in the place of tf.estimator."""
+    with quiet_start(context.obj["verbose"]):
+        import tensorflow  # noqa: F401 - loads quietly here rather than noisily later
+
+        from estimand.compat.script import run_script
+    run_script(script, arguments, v1)

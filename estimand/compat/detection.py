@@ -1,0 +1,102 @@
+"""Does a program want TensorFlow 1? Found in its source, without running it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+def names_of_tensorflow(source: str) -> list[str]:
+    """The names below `tensorflow` that a program uses, as dotted paths.
+
+    Those it only tries, inside `try: ... except AttributeError`, do not count.
+
+    >>> names_of_tensorflow("import tensorflow as tf\\nx = tf.placeholder(tf.float32)")
+    ['float32', 'placeholder']
+    """
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return []
+    aliases = set()
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name == "tensorflow":
+                    aliases.add(alias.asname or "tensorflow")
+                elif alias.name.startswith("tensorflow.contrib"):
+                    found.add("contrib")
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found.update(_imported_from(node))
+    for node in _walk_what_is_not_tried(tree):
+        if isinstance(node, ast.Attribute):
+            root, path = _dotted(node)
+            if root in aliases:
+                found.add(path)
+    return sorted(found)
+
+
+def v1_names(source: str, tf2: Any, tf1: Any) -> list[str]:
+    """The names a program uses that TensorFlow 1 has and TensorFlow 2 has not."""
+    return [
+        name
+        for name in names_of_tensorflow(source)
+        if not name.startswith("keras.") and _has(tf1, name) and not _has(tf2, name)
+    ]
+
+
+def _imported_from(node: ast.ImportFrom) -> Iterator[str]:
+    module = node.module or ""
+    if module == "tensorflow":
+        yield from (alias.name for alias in node.names)
+    elif module.startswith("tensorflow.contrib"):
+        yield "contrib"
+
+
+def _walk_what_is_not_tried(tree: ast.AST) -> Iterator[ast.AST]:
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        children = list(ast.iter_child_nodes(node))
+        if isinstance(node, ast.Try) and _catches_missing_names(node):
+            children = [*node.finalbody, *node.orelse]
+        waiting.extend(children)
+
+
+def _catches_missing_names(node: ast.Try) -> bool:
+    caught = {name.id for handler in node.handlers for name in _names(handler.type)}
+    return bool(caught & {"AttributeError", "Exception", "ImportError", "ModuleNotFoundError"}) or (
+        any(handler.type is None for handler in node.handlers)
+    )
+
+
+def _names(node: ast.AST | None) -> list[ast.Name]:
+    return [] if node is None else [n for n in ast.walk(node) if isinstance(n, ast.Name)]
+
+
+def _dotted(node: ast.Attribute) -> tuple[str | None, str]:
+    parts: list[str] = []
+    current: ast.AST = node
+    while isinstance(current, ast.Attribute):
+        parts.append(current.attr)
+        current = current.value
+    root = current.id if isinstance(current, ast.Name) else None
+    return root, ".".join(reversed(parts))
+
+
+def _has(module: Any, path: str) -> bool:
+    """Whether a name is there; a path is followed only as long as it leads through modules."""
+    look: Callable[[Any], bool] = lambda value: type(value).__name__.endswith(  # noqa: E731
+        ("Module", "module", "View", "Loader", "Wrapper")
+    )
+    for part in path.split("."):
+        if not look(module):
+            return True
+        try:
+            module = getattr(module, part)
+        except (AttributeError, ImportError):
+            return False
+    return True

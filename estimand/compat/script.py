@@ -1,0 +1,138 @@
+"""Running a program as it is: `tf.estimator` in place, and TensorFlow 1 for files that want it."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import logging
+import os
+import runpy
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from estimand.compat import detection
+from estimand.compat.install import installed
+
+_log = logging.getLogger("estimand")
+# These know which TensorFlow they run on.
+_NEVER = ("estimand", "keras", "tensorboard", "tensorflow", "tf_keras")
+
+
+def run_script(path: str, arguments: Sequence[str] = (), v1: bool | None = None) -> dict[str, Any]:
+    """Run a program as `python path arguments...` does, with Estimand for `tf.estimator`.
+
+    Args:
+        path: the program.
+        arguments: what it finds in `sys.argv[1:]`.
+        v1: whether `import tensorflow as tf` gives TensorFlow 1 to the files in the program's
+            directory; None decides for each file by the names it uses.
+
+    Returns:
+        The global names of the program when it has ended.
+    """
+    path = os.path.abspath(path)
+    with installed(), _as_main(path, arguments), _imports(os.path.dirname(path), v1) as imports:
+        imports.settle_main(path)
+        return runpy.run_path(path, run_name="__main__")
+
+
+class _Imports:
+    """Stands in for `__import__` and decides which TensorFlow a file gets."""
+
+    def __init__(self, directory: str, v1: bool | None) -> None:
+        self._directory = directory + os.sep
+        self._v1 = v1
+        self._import = builtins.__import__
+        self._decided: dict[str, bool] = {}
+        self._switched = False
+
+    def __call__(
+        self,
+        name: str,
+        globals: Any = None,
+        locals: Any = None,
+        fromlist: Any = (),
+        level: int = 0,
+    ) -> Any:
+        found = self._import(name, globals, locals, fromlist, level)
+        if level or name.partition(".")[0] != "tensorflow" or (fromlist and name != "tensorflow"):
+            return found
+        return _view() if self._wants_v1(globals or {}) else found
+
+    def settle_main(self, path: str) -> None:
+        """The program itself: its modules may come to need what it decides."""
+        self._wants_v1({"__file__": path, "__name__": "__main__"})
+
+    def _wants_v1(self, importer: dict[str, Any]) -> bool:
+        path = importer.get("__file__")
+        if not path or str(importer.get("__name__")).partition(".")[0] in _NEVER:
+            return False
+        path = os.path.abspath(path)
+        if path not in self._decided:
+            self._decided[path] = self._decide(path)
+        return self._decided[path]
+
+    def _decide(self, path: str) -> bool:
+        own = path.startswith(self._directory)
+        if own and self._v1 is not None:
+            wanted = ["--v1"] if self._v1 else []
+        else:
+            wanted = self._v1_names(path)
+        if wanted and own and not self._switched:
+            self._switched = True
+            _behave_like_v1(path)
+        if wanted:
+            _log.info("TensorFlow 1 for %s, because of %s.", path, ", ".join(wanted[:3]))
+        return bool(wanted)
+
+    def _v1_names(self, path: str) -> list[str]:
+        import tensorflow as tf
+
+        try:
+            with open(path, encoding="utf-8") as file:
+                source = file.read()
+        except (OSError, UnicodeDecodeError):
+            return []
+        return detection.v1_names(source, tf, _view())
+
+
+def _view() -> Any:
+    from estimand.compat.v1.view import tf
+
+    return tf
+
+
+def _behave_like_v1(path: str) -> None:
+    """Graphs and sessions are the default, sizes have a `.value`."""
+    import tensorflow as tf
+
+    tf.compat.v1.disable_v2_behavior()
+    with open(path, encoding="utf-8") as file:
+        names = detection.names_of_tensorflow(file.read())
+    if any(name.startswith("keras") for name in names):
+        # Keras 3 computes with shapes as plain numbers.
+        tf.compat.v1.enable_v2_tensorshape()
+
+
+@contextlib.contextmanager
+def _imports(directory: str, v1: bool | None) -> Iterator[_Imports]:
+    before = builtins.__import__
+    ours = _Imports(directory, v1)
+    builtins.__import__ = ours
+    try:
+        yield ours
+    finally:
+        builtins.__import__ = before
+
+
+@contextlib.contextmanager
+def _as_main(path: str, arguments: Sequence[str]) -> Iterator[None]:
+    argv, search = sys.argv, list(sys.path)
+    sys.argv = [path, *arguments]
+    sys.path.insert(0, os.path.dirname(path))
+    try:
+        yield
+    finally:
+        sys.argv = argv
+        sys.path[:] = search

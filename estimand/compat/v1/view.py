@@ -1,0 +1,66 @@
+"""`tf` as programs of the TensorFlow 1 years know it.
+
+Everything is TensorFlow's own `tf.compat.v1`, except for what is gone from it: `tf.estimator`,
+`tf.layers`, `tf.nn.rnn_cell`, `tf.contrib` and `tf.keras.estimator` are ours.
+
+>>> from estimand.compat.v1.view import tf
+>>> tf.placeholder.__name__, tf.layers.dense.__name__, tf.contrib.training.HParams.__name__
+('placeholder', 'dense', 'HParams')
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import tensorflow
+
+from estimand.compat import module_table
+from estimand.compat.mapped_module import MappedModule
+from estimand.compat.v1 import contrib, layers, nn
+
+
+class View(ModuleType):
+    """A module with some names replaced."""
+
+    def __init__(self, name: str, base: Any, **replaced: Any) -> None:
+        super().__init__(name, getattr(base, "__doc__", None))
+        self.__dict__.update(replaced, _base=base)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_base"], name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(self._base), *self.__dict__} - {"_base"})
+
+
+def _estimator() -> ModuleType:
+    root = MappedModule("tensorflow.estimator", module_table.V1[""])
+    for path, names in module_table.V1.items():
+        parent: Any = root
+        *above, last = path.split(".")
+        for part in above:
+            parent = getattr(parent, part)
+        if path:
+            setattr(parent, last, MappedModule(f"tensorflow.estimator.{path}", names))
+    return root
+
+
+tf: Any = View(
+    "tensorflow",
+    tensorflow.compat.v1,
+    __file__=tensorflow.__file__,
+    __path__=tensorflow.__path__,
+    __spec__=tensorflow.__spec__,
+    __version__=tensorflow.__version__,
+    compat=tensorflow.compat,
+    contrib=contrib,
+    estimator=_estimator(),
+    keras=View(
+        "tensorflow.keras",
+        tensorflow.keras,
+        estimator=MappedModule("tensorflow.keras.estimator", module_table.KERAS),
+    ),
+    layers=layers,
+    nn=nn,
+)
