@@ -7,7 +7,7 @@ may match anywhere in a name, so `"^base/"` means the beginning.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -176,27 +176,22 @@ class Groups:
                 f"est.fine_tuning.Groups got {dict(groups)!r}: no optimizer. Give a dict such as "
                 "{'^base/': keras.optimizers.SGD(1e-4), '.': keras.optimizers.Adam(1e-3)}."
             )
-        self._makers = {
-            pattern: None if optimizer is None else optimizer_maker(optimizer)
-            for pattern, optimizer in groups.items()
-        }
-        self._optimizers = {
-            pattern: None if make is None else make() for pattern, make in self._makers.items()
-        }
+        self._optimizers = dict(groups)
         self.built = False
 
-    def fresh(self) -> Groups:
-        """The same groups with optimizers from the beginning."""
-        return Groups(self._makers)
+    def maker(self) -> Callable[[], Groups]:
+        """A function that gives the same groups with optimizers from the beginning."""
+        makers = {p: o if o is None else optimizer_maker(o) for p, o in self._optimizers.items()}
+        return lambda: Groups({p: m if m is None else m() for p, m in makers.items()})
 
     def pattern_of(self, name: str) -> str:
         """The pattern that decides about a variable."""
-        for pattern in self._makers:
+        for pattern in self._optimizers:
             if re.search(pattern, name):
                 return pattern
         raise ConfigError(
             f"est.fine_tuning.Groups has no pattern for the variable {name!r}; its patterns: "
-            f"{', '.join(map(repr, self._makers))}. Add '.' as the last, for all others; with "
+            f"{', '.join(map(repr, self._optimizers))}. Add '.' as the last, for all others; with "
             "None, to leave them as they are."
         )
 
@@ -229,7 +224,7 @@ class Groups:
         result: dict[str, list[Any]] = {}
         for variable in variables:
             pattern = self.pattern_of(_name(variable))
-            if self._makers[pattern] is not None:
+            if self._optimizers[pattern] is not None:
                 result.setdefault(pattern, []).append(variable)
         return result
 

@@ -22,6 +22,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.bridge.keras_model_fn import KerasModelFn
+from estimand.bridge.keras_names import optimizer_name
 from estimand.bridge.keras_optimizers import optimizer_maker
 from estimand.bridge.keras_weights import as_checkpoint, load, note_architecture
 from estimand.core.config import RunConfig
@@ -79,9 +80,11 @@ def model_to_estimator(
             f'Checkpoint format must be one of "checkpoint" or "saver". Got {checkpoint_format}'
         )
     _check_compiled(model)
+    chosen = model.optimizer if optimizer is None else optimizer
     model_fn = KerasModelFn(
         model,
-        make_optimizer=optimizer_maker(model.optimizer if optimizer is None else optimizer),
+        make_optimizer=optimizer_maker(chosen),
+        averaged_by=optimizer_name(chosen) if getattr(chosen, "use_ema", False) else None,
         metric_names_map=metric_names_map,
         export_outputs=export_outputs,
     )

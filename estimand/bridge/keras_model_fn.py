@@ -8,7 +8,8 @@ not change the model it was made from, and several estimators made from it do no
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -20,8 +21,11 @@ from estimand.core.export_output import PredictOutput
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.minimize import minimize
+from estimand.engine.substitutes import Source, note_substitutes
 
 _log = logging.getLogger("tensorflow")
+# A model may be in the hands of one estimator at a time; making a trace takes a moment.
+_loan = threading.RLock()
 _SERVING = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
@@ -35,13 +39,18 @@ class KerasModelFn:
         make_optimizer: Callable[[], Any],
         metric_names_map: Mapping[str, str] | None = None,
         export_outputs: Mapping[str, Any] | None = None,
+        averaged_by: str | None = None,
     ) -> None:
         self.model = model
+        # The name of an optimizer that keeps moving averages of the weights.
+        self._averaged_by = averaged_by
         self._make_optimizer = make_optimizer
         self._metric_names_map = metric_names_map
         self._export_outputs = export_outputs
         self._names: list[str] = []
         self._first_values: list[tf.Tensor] = []
+        # Known of a subclassed model once it has been called.
+        self._takes_dict = True
         if is_built(model):
             self._remember()
 
@@ -52,11 +61,17 @@ class KerasModelFn:
         self._names = keras_names.variable_names(self.model)
 
     def __call__(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        with _loan:
+            return self._called(features, labels, mode)
+
+    def _called(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
         features, weights = _without_weights(features)
         inputs = keras_names.model_inputs(self.model, features)
         if not self._names:
-            build(self.model, inputs)
+            self._takes_dict = build(self.model, inputs)
             self._remember()
+        if not self._takes_dict and isinstance(inputs, Mapping) and len(inputs) == 1:
+            (inputs,) = inputs.values()  # as receivers give what was a bare tensor in training
         variables = self.model.variables
         with tf_private.keras_variables_on_loan(variables, self._names, self._first_values):
             return self._spec(inputs, labels, weights, mode)
@@ -66,17 +81,23 @@ class KerasModelFn:
         outputs = call(self.model, inputs, training)
         predictions = keras_names.named_outputs(self.model, outputs)
         exported = self._exported(predictions)
+        scaffold = None if training else self._take_averages()
         if mode == ModeKeys.PREDICT:
-            return EstimatorSpec(mode, predictions, export_outputs=exported)
+            return EstimatorSpec(mode, predictions, export_outputs=exported, scaffold=scaffold)
         labels = keras_names.model_labels(self.model, labels, outputs)
-        weights = keras_names.model_labels(self.model, weights, outputs)
+        weights = keras_names.model_weights(self.model, weights, outputs)
         parts = tf_private.CompiledParts(self.model)
         loss = parts.compute_loss(inputs, labels, outputs, weights, training)
         if training:
             return self._train_spec(loss, predictions, exported)
         metrics = self._renamed(parts.update_metrics(labels, outputs, weights))
         return EstimatorSpec(
-            mode, predictions, loss, eval_metric_ops=metrics, export_outputs=exported
+            mode,
+            predictions,
+            loss,
+            eval_metric_ops=metrics,
+            export_outputs=exported,
+            scaffold=scaffold,
         )
 
     def _train_spec(
@@ -98,6 +119,33 @@ class KerasModelFn:
             export_outputs=exported,
             scaffold=_continue_state(self.model.optimizer, optimizer),
         )
+
+    def _take_averages(self) -> tf.compat.v1.train.Scaffold | None:
+        """Where the optimizer averages weights, what it trains is not what the model is to be.
+
+        Keras puts the averages in their place at the end of `fit`; here they are read instead of
+        the weights, which training goes on with.
+        """
+        if self._averaged_by is None or tf.executing_eagerly():
+            return None
+        own_name: dict[str, str] = {}
+        wanted: dict[str, tf.Variable] = {}
+        for name, variable in zip(self._names, self.model.variables, strict=True):
+            stored = name
+            if variable.trainable:
+                stored = f"{self._averaged_by}/{name.replace('/', '_')}_average"
+                own_name[stored] = name
+            wanted[stored] = variable.value
+        step = tf.compat.v1.train.get_global_step()
+        graph = tf.compat.v1.get_default_graph()
+
+        def find(name: str, there: Collection[str]) -> Source | None:
+            """A checkpoint of a training without averages has the weights alone."""
+            return Source((own_name[name],)) if own_name.get(name) in there else None
+
+        note_substitutes(graph, find)
+        saver = tf.compat.v1.train.Saver({**wanted, "global_step": step})
+        return tf.compat.v1.train.Scaffold(saver=saver)
 
     def _renamed(self, metrics: dict[str, Any]) -> dict[str, Any]:
         wanted = self._metric_names_map
@@ -149,8 +197,8 @@ def is_built(model: Any) -> bool:
     return bool(model.built) and keras_names.input_names(model) is not None
 
 
-def build(model: Any, inputs: Any) -> None:
-    """Let a model make its variables, for inputs like these; ordinary variables of its own."""
+def build(model: Any, inputs: Any) -> bool:
+    """Let a model make ordinary variables of its own; whether it takes a dict of inputs."""
     import keras
 
     def symbol(tensor: Any) -> Any:
@@ -158,8 +206,16 @@ def build(model: Any, inputs: Any) -> None:
         sparse = isinstance(tensor, tf.SparseTensor)
         return keras.KerasTensor([None, *shape[1:]], tensor.dtype.name, sparse=sparse)
 
+    symbols = tf.nest.map_structure(symbol, inputs)
     with tf_private.plain_variables():
-        model(tf.nest.map_structure(symbol, inputs))
+        try:
+            model(symbols)
+        except Exception:  # whatever the model's own code raises
+            if not isinstance(symbols, Mapping) or len(symbols) != 1:
+                raise
+            model(next(iter(symbols.values())))
+            return False
+    return isinstance(inputs, Mapping)
 
 
 def _continue_state(old: Any, new: Any) -> tf.compat.v1.train.Scaffold | None:

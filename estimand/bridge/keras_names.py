@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from estimand.core import tf_private
-from estimand.core.errors import EstimandError
+from estimand.core.errors import EstimandError, InputError
 
 _NUMBERED = re.compile(r"(.+?)(?:_(\d+))?")
 
@@ -31,7 +31,7 @@ def variable_names(model: Any) -> list[str]:
     checkpoint.
     """
     paths = [place for place, _ in tf_private.keras_variables_by_place(model)]
-    kinds = tf_private.keras_layer_kinds(model)
+    kinds = {tf_private.keras_kind(layer) for layer in tf_private.keras_layers(model)}
     numbers: dict[str, set[int]] = {}
     for path in paths:
         for kind, number in filter(None, (_numbered(part, kinds) for part in path[:-1])):
@@ -55,6 +55,12 @@ def _numbered(part: str, kinds: set[str]) -> tuple[str, int] | None:
     if match is None or match[1] not in kinds:
         return None
     return match[1], int(match[2] or 0)
+
+
+def optimizer_name(optimizer: Any) -> str:
+    """The name of an optimizer without the number that Keras gave it in this process."""
+    found = _numbered(optimizer.name, {tf_private.keras_kind(optimizer)})
+    return optimizer.name if found is None else found[0]
 
 
 def unique(names: Any) -> list[str]:
@@ -172,4 +178,20 @@ def model_labels(model: Any, labels: Any, outputs: Any) -> Any:
         return next(iter(labels.values()))
     _check_keys(names, labels, "labels", "outputs")
     values = [labels[name] for name in names]
+    return values if isinstance(outputs, (list, tuple)) else values[0]
+
+
+def model_weights(model: Any, weights: Any, outputs: Any) -> Any:
+    """Weights of samples in the structure of the outputs; an output without any has None."""
+    if not isinstance(weights, Mapping):
+        return weights
+    names = list(named_outputs(model, outputs))
+    if unknown := [name for name in weights if name not in names]:
+        raise InputError(
+            f"Unknown entries in sample_weights dictionary: {unknown}. Only expected following "
+            f"keys: {names}"
+        )
+    if isinstance(outputs, Mapping):
+        return {name: weights.get(name) for name in names}
+    values = [weights.get(name) for name in names]
     return values if isinstance(outputs, (list, tuple)) else values[0]

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.bridge.keras_names import optimizer_name
 from estimand.core import tf_private
 from estimand.core.errors import ConfigError
 
@@ -25,8 +26,8 @@ def optimizer_maker(optimizer: Any) -> Callable[[], Any]:
         make = _keras_maker(optimizer)
         _try(make, optimizer)
         return make
-    if hasattr(optimizer, "fresh"):
-        return optimizer.fresh
+    if hasattr(optimizer, "maker"):  # est.fine_tuning.Groups
+        return optimizer.maker()
     if isinstance(optimizer, tf.compat.v1.train.Optimizer) or hasattr(optimizer, "make_train_op"):
         return lambda: optimizer
     if callable(optimizer):
@@ -42,6 +43,7 @@ def _keras_maker(optimizer: Any) -> Callable[[], Any]:
     import keras
 
     kind, config = type(optimizer), optimizer.get_config()
+    config["name"] = optimizer_name(optimizer)
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         make_inner = _keras_maker(optimizer.inner_optimizer)
         return lambda: kind(**{**config, "inner_optimizer": make_inner()})

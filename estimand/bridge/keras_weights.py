@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimand.bridge.keras_names import variable_names
+from estimand.bridge.keras_names import optimizer_name, variable_names
 from estimand.core import tf_private
 from estimand.core.errors import ConfigError, NoModelError
 from estimand.engine import atomic_files, checkpoints
@@ -55,8 +55,10 @@ def load(
         )
     with tf_private.eager_mode():
         names = variable_names(model)
-        _fill(model.variables, names, checkpoint)
-        _fill_optimizer(model, names, checkpoint)
+        stored = set(tf.train.load_checkpoint(checkpoint).get_variable_to_shape_map())
+        _fill(model.variables, _averages(names, stored), stored, checkpoint)
+        _fill_optimizer(model, names, stored, checkpoint)
+        _let_layers_know(model)
     return model
 
 
@@ -70,28 +72,38 @@ def _newest_version(where: str) -> str:
     return where
 
 
-def _fill(variables: list[Any], names: list[str], checkpoint: str) -> None:
-    wanted = [
-        checkpoints.Wanted(name, v.value.dtype, tuple(v.value.shape.as_list()))
-        for name, v in zip(names, variables, strict=True)
-        # Random layers draw nothing when a model is exported: what they drew from is not there.
-        if not _is_seed(v) or _has(checkpoint, name)
+def _averages(names: list[str], stored: set[str]) -> list[str]:
+    """Where an optimizer keeps averages of weights, those are what the estimator predicts with."""
+    ending = "_average"
+    averages = {n.partition("/")[2][: -len(ending)]: n for n in stored if n.endswith(ending)}
+    return [averages.get(name.replace("/", "_"), name) for name in names]
+
+
+def _fill(variables: list[Any], names: list[str], stored: set[str], checkpoint: str) -> None:
+    # Random layers draw nothing when a model is exported: what they draw from is not there.
+    pairs = [
+        (variable, name)
+        for variable, name in zip(variables, names, strict=True)
+        if variable.name != "seed_generator_state" or name in stored
     ]
-    chosen = {one.name for one in wanted}
-    kept = [v for v, name in zip(variables, names, strict=True) if name in chosen]
-    for variable, value in zip(kept, checkpoints.read_tensors(checkpoint, wanted), strict=True):
+    wanted = [
+        checkpoints.Wanted(name, v.value.dtype, tuple(v.value.shape.as_list())) for v, name in pairs
+    ]
+    values = checkpoints.read_tensors(checkpoint, wanted)
+    for (variable, _), value in zip(pairs, values, strict=True):
         variable.assign(value)
 
 
-def _is_seed(variable: Any) -> bool:
-    return variable.name == "seed_generator_state"
+def _let_layers_know(model: Any) -> None:
+    """Normalization computes what it works with from its weights, but only when told to."""
+    import keras
+
+    for layer in tf_private.keras_layers(model):
+        if isinstance(layer, keras.layers.Normalization) and layer.built:
+            layer.finalize_state()
 
 
-def _has(checkpoint: str, name: str) -> bool:
-    return tf.train.load_checkpoint(checkpoint).has_tensor(name)
-
-
-def _fill_optimizer(model: Any, names: list[str], checkpoint: str) -> None:
+def _fill_optimizer(model: Any, names: list[str], stored: set[str], checkpoint: str) -> None:
     """The optimizer's state, where all of it is there."""
     optimizer = getattr(model, "optimizer", None)
     if optimizer is None:
@@ -102,18 +114,22 @@ def _fill_optimizer(model: Any, names: list[str], checkpoint: str) -> None:
         v.path.replace("/", "_"): name.replace("/", "_")
         for v, name in zip(model.variables, names, strict=True)
     }
-    stored = [_state_name(v.path, renamed) for v in optimizer.variables]
-    if all(_has(checkpoint, name) for name in stored):
-        _fill(list(optimizer.variables), stored, checkpoint)
+    parts = [optimizer, getattr(optimizer, "inner_optimizer", None)]
+    owners = {one.name: optimizer_name(one) for one in parts if one is not None}
+    state = [
+        f"{owners[v.path.partition('/')[0]]}/{_state_name(v.name, renamed)}"
+        for v in optimizer.variables
+    ]
+    if stored.issuperset(state):
+        _fill(list(optimizer.variables), state, stored, checkpoint)
 
 
-def _state_name(path: str, renamed: Mapping[str, str]) -> str:
-    """`adam/dense_3_kernel_momentum`, as it is called when dense_3 is called otherwise."""
-    owner, _, rest = path.rpartition("/")
+def _state_name(name: str, renamed: Mapping[str, str]) -> str:
+    """`dense_3_kernel_momentum`, as it is called where dense_3 is called otherwise."""
     for old in sorted(renamed, key=len, reverse=True):
-        if rest.startswith(f"{old}_"):
-            return f"{owner}/{renamed[old]}{rest[len(old) :]}"
-    return path
+        if name.startswith(f"{old}_"):
+            return f"{renamed[old]}{name[len(old) :]}"
+    return name
 
 
 # ------------------------------------------------------------------ the architecture

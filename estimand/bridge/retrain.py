@@ -42,6 +42,8 @@ class Retrained:
     class_names: tuple[str, ...]
     images: int
     computed: int
+    # How many images the metrics are of, kept from training; 0: they are of the training images.
+    held_back: int
     metrics: dict[str, Any]
 
 
@@ -117,7 +119,15 @@ def retrain(
     model = _whole(network, load(estimator.model_dir))
     step = int(metrics["global_step"])
     exported = _write_all(folder, network, model, found.class_names, step)
-    return Retrained(folder, exported, found.class_names, len(found.paths), computed, metrics)
+    return Retrained(
+        folder,
+        exported,
+        found.class_names,
+        len(found.paths),
+        computed,
+        int(held.sum()),
+        metrics,
+    )
 
 
 def _head(width: int, classes: int, learning_rate: float, dropout: float) -> Any:

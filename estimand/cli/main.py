@@ -13,6 +13,7 @@ from estimand.cli.predict import predict
 from estimand.cli.records import records
 from estimand.cli.retrain import retrain
 from estimand.cli.run import run
+from estimand.cli.serve import serve
 from estimand.cli.show import show
 
 
@@ -33,4 +34,5 @@ main.add_command(records)
 main.add_command(predict)
 main.add_command(retrain)
 main.add_command(run)
+main.add_command(serve)
 main.add_command(show)

@@ -85,7 +85,7 @@ def retrain(
             problem = error  # raised inside, it would let out all that is held back
     if problem is not None:
         raise click.ClickException(str(problem)) from problem
-    on = "held-back" if validation else "training"
+    on = f"{done.held_back} held-back" if done.held_back else "the training"
     accuracy, step = done.metrics["accuracy"], done.metrics["global_step"]
     click.echo(f"step {step}: accuracy {accuracy:.3f} on {on} images")
     click.echo(f"exported to {done.export}")

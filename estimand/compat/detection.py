@@ -61,6 +61,8 @@ def _walk_what_is_not_tried(tree: ast.AST) -> Iterator[ast.AST]:
         node = waiting.pop()
         yield node
         children = list(ast.iter_child_nodes(node))
+        if isinstance(node, ast.Attribute) and _dotted(node)[0]:
+            continue  # the shorter paths inside a path say nothing new
         if isinstance(node, ast.Try) and _catches_missing_names(node):
             children = [*node.finalbody, *node.orelse]
         waiting.extend(children)

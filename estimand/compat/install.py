@@ -16,6 +16,7 @@ False
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import sys
 from collections.abc import Iterator
@@ -75,33 +76,40 @@ def install() -> None:
         _before.append((sys.modules, name, sys.modules.get(name, _ABSENT)))
         sys.modules[name] = module
     for path, module_name in _ATTRIBUTES.items():
-        owner, _, attribute = path.rpartition(".")
-        _set(_at(tf, owner), attribute, sys.modules[module_name])
+        above, _, attribute = path.rpartition(".")
+        for owner in _owners(tf, above):
+            _set(owner, attribute, sys.modules[module_name])
 
 
-def _at(tf: ModuleType, path: str) -> Any:
-    """The module at a path below TensorFlow.
+def _owners(tf: ModuleType, path: str) -> list[Any]:
+    """The modules that are reached at a path below TensorFlow.
 
-    The Keras of TensorFlow is a stand-in that loads at the first look at a name: setting one on
-    the stand-in does not load it.
+    There may be two of one kind: `tf.compat.v1` is one module before somebody imports
+    `tensorflow.compat.v1` and another one after.
     """
-    if path == "python":
-        return importlib.import_module("tensorflow.python")
-    for part in filter(None, path.split(".")):
-        tf = getattr(tf, part)
-    return tf
+    parts = path.split(".")
+    if parts[0] == "compat":
+        before = sys.modules.get(f"tensorflow._api.v2.{'.'.join(parts[:2])}")
+        now = importlib.import_module(f"tensorflow.{'.'.join(parts[:2])}")
+        starts, parts = [before, now], parts[2:]
+    elif path == "python":
+        starts, parts = [importlib.import_module("tensorflow.python")], []
+    else:
+        starts = [tf]
+    found = [functools.reduce(getattr, filter(None, parts), start) for start in starts if start]
+    return [owner for i, owner in enumerate(found) if all(owner is not o for o in found[:i])]
 
 
 def uninstall() -> None:
     """Undo `install()`: what was there before is there again."""
     while _before:
         owner, name, value = _before.pop()
-        if owner is not sys.modules:
-            delattr(owner, name) if value is _ABSENT else setattr(owner, name, value)
+        if _is_table(owner):
+            _restore(owner if owner is sys.modules else vars(owner), name, value)
         elif value is _ABSENT:
-            sys.modules.pop(name, None)
+            delattr(owner, name)
         else:
-            sys.modules[name] = value
+            setattr(owner, name, value)
 
 
 @contextlib.contextmanager
@@ -117,10 +125,24 @@ def installed() -> Iterator[None]:
 
 
 def _set(owner: Any, name: str, value: Any) -> None:
-    lazy = type(owner).__name__.endswith("LazyLoader")
-    earlier = vars(owner).get(name, _ABSENT) if lazy else getattr(owner, name, _ABSENT)
-    _before.append((owner, name, earlier))
-    setattr(owner, name, value)
+    if _is_table(owner):
+        _before.append((owner, name, vars(owner).get(name, _ABSENT)))
+        vars(owner)[name] = value
+    else:
+        _before.append((owner, name, getattr(owner, name, _ABSENT)))
+        setattr(owner, name, value)
+
+
+def _is_table(owner: Any) -> bool:
+    """Whether to work on a plain dict: the stand-in for Keras loads Keras when asked nicely."""
+    return owner is sys.modules or type(owner).__name__.endswith("LazyLoader")
+
+
+def _restore(namespace: dict[str, Any], name: str, value: Any) -> None:
+    if value is _ABSENT:
+        namespace.pop(name, None)
+    else:
+        namespace[name] = value
 
 
 def _modules() -> dict[str, ModuleType]:

@@ -235,7 +235,8 @@ PRIVATE: dict[str, Names] = {
             "check_label_range check_logits_final_dim check_prediction_keys classification_output "
             "create_estimator_spec_summary create_estimator_spec_train_op "
             "create_eval_metrics_tuple get_weights_and_check_match_logits "
-            "update_metric_with_broadcast_weights validate_loss_fn_args validate_loss_reduction validate_n_classes "
+            "update_metric_with_broadcast_weights validate_loss_fn_args "
+            "validate_loss_reduction validate_n_classes "
             "validate_trainable_variables validate_update_ops validate_v2_optimizer"
         ),
     ),

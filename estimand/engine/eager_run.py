@@ -129,7 +129,7 @@ def scaled_loss(optimizer: Any, loss: tf.Tensor, variables: Sequence[Any]) -> tf
     """The loss as the optimizer wants it: one that unscales gradients has to scale it first."""
     if not hasattr(optimizer, "scale_loss"):
         return loss
-    if hasattr(optimizer, "dynamic_scale") and not optimizer.built:
+    if hasattr(optimizer, "initial_scale") and not optimizer.built:
         optimizer.build(list(variables))  # only then it knows the scale it has arrived at
     return optimizer.scale_loss(loss)
 

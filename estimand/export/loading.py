@@ -138,6 +138,11 @@ class Signature:
     def __call__(
         self, inputs: Mapping[str, Any] | None = None, /, **more: Any
     ) -> dict[str, np.ndarray]:
+        if not isinstance(inputs, Mapping | None):
+            raise InputError(
+                f"Signature {self.name!r} was called with a {type(inputs).__name__}; give its "
+                f"inputs by name: model({next(iter(self.inputs), 'x')}=...), or as a dict."
+            )
         given = {**(inputs or {}), **more}
         if given.keys() != self.inputs.keys():
             raise self._wrong_names(given)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import csv
 import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import tensorflow as tf
@@ -64,7 +65,7 @@ def predict_rows(
     source = iter(rows)
     done = 0
     while batch := list(itertools.islice(source, batch_size)):
-        outputs = signature(_inputs(model, signature, batch, done))
+        outputs = _called(signature, _inputs(model, signature, batch, done), done, len(batch))
         odd = [name for name, value in outputs.items() if np.shape(value)[:1] != (len(batch),)]
         if odd:
             raise InputError(
@@ -77,24 +78,53 @@ def predict_rows(
         done += len(batch)
 
 
+def _called(
+    signature: Signature, inputs: Mapping[str, Any], first: int, count: int
+) -> dict[str, np.ndarray]:
+    """What the signature answers; an error of the model itself says which rows it was given."""
+    try:
+        return signature(inputs)
+    except tf.errors.InvalidArgumentError as error:
+        # What went wrong stands on the line before the first "[[{{node ...}}]]".
+        what = error.message.split("[[{{")[0].strip().splitlines()[-1]
+        raise InputError(
+            f"Signature {signature.name!r} cannot use rows {first + 1} to {first + count}: {what}"
+        ) from error
+
+
 # ------------------------------------------------------------------ reading
 
 
+@contextlib.contextmanager
+def _text_file(path: str) -> Iterator[TextIO]:
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is no text in UTF-8: {error}. Convert it first.") from error
+
+
 def _csv_rows(path: str) -> Iterator[Row]:
-    with open(path, encoding="utf-8-sig", newline="") as file:
+    with _text_file(path) as file:
         reader = csv.DictReader(file)
+        columns = list(reader.fieldnames or ())
+        twice = sorted({name for name in columns if columns.count(name) > 1})
+        if twice:
+            raise InputError(
+                f"{path}: the header names {twice[0]!r} more than once. Several numbers of one "
+                "row go into one cell, as a list: [1.5, 2.0]."
+            )
         for row in reader:
             if None in row or None in row.values():
-                columns = len(reader.fieldnames or ())
                 raise InputError(
-                    f"{path}, line {reader.line_num}: the header has {columns} columns, this "
+                    f"{path}, line {reader.line_num}: the header has {len(columns)} columns, this "
                     "line has more or fewer."
                 )
             yield row
 
 
 def _json_rows(path: str) -> Iterator[Row]:
-    with open(path, encoding="utf-8") as file:
+    with _text_file(path) as file:
         text = file.read()
     try:
         document = json.loads(text)
@@ -149,7 +179,7 @@ def _inputs(
         schema = model.card.get("features", {}).get("infer", {}).get("features", {})
         return {only.name: [_example(row, schema, first + i) for i, row in enumerate(named)]}
     return {
-        name: np.array([_cell(row, info, first + i) for i, row in enumerate(named)])
+        name: [_cell(row, info, first + i) for i, row in enumerate(named)]
         for name, info in signature.inputs.items()
     }
 

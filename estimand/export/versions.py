@@ -69,7 +69,8 @@ def collect_garbage(base: str | os.PathLike[str], keep: int | None) -> list[str]
     if keep is None:
         return []
     deleted = []
-    for version in versions(base)[: -max(keep, 1)]:
+    there = [version for version in versions(base) if os.path.isdir(version)]
+    for version in there[: -max(keep, 1)]:
         lock = try_lock(model_file(version) or version)
         if lock is None:
             _log.info("Keeping %s: it is in use.", version)

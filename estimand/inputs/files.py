@@ -50,9 +50,15 @@ class InputFile:
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """(line number from 1, line without its end), split as TextLineDataset splits them."""
-        with self.open() as file:
-            for number, line in enumerate(file, start=1):
-                yield number, line.removesuffix(b"\n").replace(b"\r", b"")
+        try:
+            with self.open() as file:
+                for number, line in enumerate(file, start=1):
+                    yield number, line.removesuffix(b"\n").replace(b"\r", b"")
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise InputError(
+                f"{self.path}: {error}. The compressed file is cut or damaged; copy or write it "
+                "again."
+            ) from error
 
 
 def open_binary(path: str) -> Any:

@@ -162,6 +162,11 @@ class ImageFolderInputFn:
                     f"{_WHERE}: with validation_split={self.validation_split} no image of "
                     f"{os.fspath(self.directory)!r} is left for {part}."
                 )
+        if input_context is not None and len(images.paths) >= input_context.num_input_pipelines:
+            # Shared out before they are shuffled: pipelines need not draw the same order.
+            own = slice(input_context.input_pipeline_id, None, input_context.num_input_pipelines)
+            images = dataclasses.replace(images, paths=images.paths[own], labels=images.labels[own])
+            input_context = None
         change = self.change if mode == ModeKeys.TRAIN else None
         reading = ImageReading(self, images, change)
         reading.check_some_can_be_read()

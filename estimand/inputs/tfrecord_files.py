@@ -226,7 +226,9 @@ class TFRecordInput:
         by_file, shards, shard = plan.sharding(len(built.paths))
         if by_file:
             numbers = numbers.shard(shards, shard)
-        if plan.shuffle and len(built.paths) > 1:
+        # Workers that share the records have to see them in the same order, or some would come
+        # twice and others never.
+        if plan.shuffle and by_file and len(built.paths) > 1:
             numbers = numbers.shuffle(len(built.paths))
         read = _reader(built, skip=self.on_error == "skip")
         readers = self.readers or (_REMOTE_READERS if is_remote(built.paths[0]) else 1)

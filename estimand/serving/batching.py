@@ -12,8 +12,9 @@ TensorFlow Serving's parameters do what these say.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -117,19 +118,19 @@ class Lane:
         self._running = 0
         self._flush_is_due = False
 
-    async def run(self, arrays: Arrays, deadline: float | None = None) -> list[np.ndarray]:
+    def run(self, arrays: Arrays, deadline: float | None = None) -> Awaitable[list[np.ndarray]]:
         """The program's answer to these arrays. `deadline` is a time of the event loop."""
         loop = asyncio.get_running_loop()
         program, settings = self.program, self.settings
         if settings.adaptive:
             rows = rows_of(arrays) if program.may_batch else None
             if rows is None:
-                return await self._enqueue(loop, arrays, 1, object(), deadline)
-            return await self._enqueue(loop, arrays, rows, shape_key(arrays, False), deadline)
+                return self._enqueue(loop, arrays, 1, object(), deadline)
+            return self._enqueue(loop, arrays, rows, shape_key(arrays, False), deadline)
         rows = _checked_rows(arrays)
         key = shape_key(arrays, settings.pad_variable_length)
         if rows <= settings.max_rows:
-            return await self._enqueue(loop, arrays, rows, key, deadline)
+            return self._enqueue(loop, arrays, rows, key, deadline)
         if not settings.split:
             raise invalid(
                 f"Task size {rows} is larger than maximum input batch size {settings.max_rows}"
@@ -138,8 +139,7 @@ class Lane:
             self._enqueue(loop, part, rows_of(part) or 0, key, deadline)
             for part in _split(arrays, rows, settings.max_rows)
         ]
-        answers = await asyncio.gather(*parts)
-        return [np.concatenate(column) for column in zip(*answers, strict=True)]
+        return _joined(parts)
 
     def _enqueue(
         self,
@@ -197,7 +197,7 @@ class Lane:
             if self._is_slow(batch.rows):
                 self._running += 1
                 running = loop.run_in_executor(self._pool, batch.run)
-                running.add_done_callback(lambda done, batch=batch: self._done(loop, batch, done))
+                running.add_done_callback(functools.partial(self._done, loop, batch))
             else:
                 batch.run()
                 batch.deliver()
@@ -237,6 +237,11 @@ class Lane:
         batch.deliver()
         if self._tasks:
             self._flush(loop)
+
+
+async def _joined(parts: list[asyncio.Future[list[np.ndarray]]]) -> list[np.ndarray]:
+    answers = await asyncio.gather(*parts)
+    return [np.concatenate(column) for column in zip(*answers, strict=True)]
 
 
 def _expire(future: asyncio.Future[Any]) -> None:

@@ -112,7 +112,7 @@ def serialized_examples(given: Any) -> np.ndarray:
     found = getattr(given, kind).examples if kind else ()
     if not found:
         raise invalid("Input is empty.")
-    rows = np.empty(len(found), np.object_)
+    rows: Any = np.empty(len(found), np.object_)
     rows[:] = [before + example.SerializeToString() for example in found]
     return rows
 
@@ -171,9 +171,10 @@ def classification_result(outputs: Sequence[Slot], arrays: Sequence[np.ndarray],
     result = classification_pb2.ClassificationResult()
     labels = None if classes is None else classes.tolist()
     values = None if scores is None else scores.tolist()
+    columns = arrays[0].shape[1]
     for row in range(rows):
         add = result.classifications.add().classes.add
-        for column in range((classes if classes is not None else scores).shape[1]):  # type: ignore[union-attr]
+        for column in range(columns):
             one = add()
             if labels is not None:
                 one.label = _text(labels[row][column])

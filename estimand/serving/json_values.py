@@ -46,7 +46,7 @@ def array(value: Any, slot: Slot) -> np.ndarray:
     _check_type(value, slot)
     flat = list(_leaves(value, shape, 0, slot))
     if slot.kind is not None and slot.kind.hasobject:
-        strings = np.empty(len(flat), np.object_)
+        strings: Any = np.empty(len(flat), np.object_)
         strings[:] = flat
         return strings.reshape(shape)
     if slot.kind in RANGES and slot.kind.itemsize < 8:
@@ -66,9 +66,7 @@ def stack(rows: list[Any], slot: Slot, key: str = "") -> np.ndarray:
             if found and one.size != found[0].size:
                 raise invalid(f"Expecting tensor size: {found[0].size} but got: {one.size}")
             if found and one.shape != found[0].shape:
-                raise invalid(
-                    f"Expecting shape {shape_text(found[0])} but got: {shape_text(one)}"
-                )
+                raise invalid(f"Expecting shape {shape_text(found[0])} but got: {shape_text(one)}")
         except StatusError as error:
             raise invalid(
                 f"Failed to process element: {index}{where} of 'instances' list. Error: "

@@ -13,6 +13,7 @@ import numpy as np
 from estimand.serving.batching import BatchSettings, Lane, Waiting
 from estimand.serving.programs import Program
 from estimand.serving.servable import Servable, Slot
+from estimand.serving.status import StatusError
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class LoadedVersion:
         trace: TracebackType | None,
     ) -> None:
         self._users -= 1
+        if isinstance(error, StatusError):
+            error.model = self.name  # for the metrics
         if not self._users and self._unused is not None:
             self._unused.set()
 

@@ -162,7 +162,7 @@ class Model:
         unwanted = [number for number in self._available if number not in self._wanted]
         fresh = [n for n in self._wanted if self.versions[n].state is State.START]
         ready = any(number in self._wanted for number in self._available)
-        may_unload = self._loading.unload_first or ready or not fresh
+        may_unload = self._loading.unload_first or ready or not self._wanted
         if unwanted and may_unload:
             return self._unload(self.versions[min(unwanted)])
         if self._loading.unload_first and self._unloads and fresh:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from estimand.serving import tensors
+from estimand.serving.batching import Lane
 from estimand.serving.lanes import LoadedVersion
 from estimand.serving.servable import DEFAULT_SIGNATURE, Signature, Slot
 from estimand.serving.status import StatusError, failed_precondition, invalid
@@ -23,8 +24,9 @@ _METHODS_OF_PREDICT = (
 
 @dataclass(frozen=True)
 class Plan:
-    """A signature and a choice of its outputs, resolved."""
+    """A signature and a choice of its outputs, resolved. `lane.run` takes the inputs in order."""
 
+    lane: Lane
     signature: Signature
     inputs: tuple[Slot, ...]
     outputs: tuple[Slot, ...]
@@ -61,9 +63,11 @@ def _make_plan(
             f"{{{', '.join(_METHODS_OF_PREDICT)}}}. Was: {signature.method}",
         )
     outputs = _chosen(signature, wanted)
+    inputs = tuple(signature.inputs.values())
     return Plan(
+        version.lane(inputs, outputs),
         signature,
-        tuple(signature.inputs.values()),
+        inputs,
         outputs,
         tuple(tensors.length_delimited(0x0A, slot.alias.encode()) for slot in outputs),
         tensors.length_delimited(0x12, _spec(version, name)),
@@ -93,16 +97,6 @@ def _spec(version: LoadedVersion, signature: str) -> bytes:
     spec = model_pb2.ModelSpec(name=version.name, signature_name=signature)
     spec.version.value = version.number
     return spec.SerializeToString()
-
-
-async def predict(
-    version: LoadedVersion,
-    plan: Plan,
-    arrays: Sequence[np.ndarray],
-    deadline: float | None,
-) -> list[np.ndarray]:
-    """The plan's outputs, in its order, from arrays in the order of its inputs."""
-    return await version.lane(plan.inputs, plan.outputs).run(arrays, deadline)
 
 
 def decode_inputs(plan: Plan, inputs: Mapping[str, Any]) -> list[np.ndarray]:

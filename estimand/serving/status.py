@@ -43,6 +43,7 @@ class StatusError(EstimandError, RuntimeError):
     def __init__(self, code: int, text: str) -> None:
         self.code = code if 0 < code < len(NAMES) else NUMBERS["UNKNOWN"]
         self.text = text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + _TRUNCATED
+        self.model = ""  # of a loaded model, once one was found for the request
         super().__init__(f"{self.name}: {self.text}")
 
     @classmethod

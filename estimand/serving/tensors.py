@@ -7,6 +7,7 @@ repeated up to the shape. Encoding writes typed fields, as clients of TensorFlow
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -106,16 +107,20 @@ def encode(array: np.ndarray, as_content: bool = False) -> bytes:
     >>> tensor_pb2.TensorProto.FromString(encode(np.float32([[1, 2]]))).float_val[:]
     [1.0, 2.0]
     """
-    field = _RAW.get(array.dtype)
-    if field is None or as_content:
+    if array.dtype not in _RAW or as_content:
         return _encode_any(array, as_content)
-    return b"".join(
-        (
-            _HEADS[array.dtype],
-            length_delimited(0x12, _encode_shape(array.shape)),
-            length_delimited(field << 3 | 2, array.tobytes()) if array.size else b"",
-        )
-    )
+    head = _head(array.dtype, array.shape)
+    return head + array.tobytes() if array.size else head
+
+
+@functools.lru_cache(4096)
+def _head(kind: np.dtype, shape: tuple[int, ...]) -> bytes:
+    """All that comes before the values."""
+    # A size of 0 is the default of its field, which is not written.
+    sizes = (length_delimited(0x12, b"\x08" + varint(n) if n else b"") for n in shape)
+    head = b"\x08" + varint(NUMBER_OF[kind]) + length_delimited(0x12, b"".join(sizes))
+    count = math.prod(shape) * kind.itemsize
+    return head + varint(_RAW[kind] << 3 | 2) + varint(count) if count else head
 
 
 def to_proto(array: np.ndarray, as_content: bool = False) -> Any:
@@ -166,11 +171,3 @@ def varint(number: int) -> bytes:
 
 def length_delimited(tag: int, content: bytes) -> bytes:
     return varint(tag) + varint(len(content)) + content
-
-
-def _encode_shape(shape: tuple[int, ...]) -> bytes:
-    # A size of 0 is the default of its field, which is not written.
-    return b"".join(length_delimited(0x12, b"\x08" + varint(n) if n else b"") for n in shape)
-
-
-_HEADS = {kind: b"\x08" + varint(NUMBER_OF[kind]) for kind in _RAW}

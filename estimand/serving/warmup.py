@@ -43,9 +43,7 @@ async def _answer(version: LoadedVersion, record: Any) -> None:
         plan = predicting.plan_for(
             version, request.model_spec.signature_name, tuple(request.output_filter)
         )
-        await predicting.predict(
-            version, plan, predicting.decode_inputs(plan, request.inputs), None
-        )
+        await plan.lane.run(predicting.decode_inputs(plan, request.inputs))
     elif kind == "classify_log":
         await inferring.classify(version, request.model_spec.signature_name, request.input, None)
     elif kind == "regress_log":

@@ -216,12 +216,64 @@ def convolutional() -> Any:
     return model
 
 
+def half_precision() -> Any:
+    """Its first steps overflow: the scale of the loss has to be found."""
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        x = keras.Input([4])
+        hidden = keras.layers.BatchNormalization()(keras.layers.Dense(8, activation="relu")(x))
+        model = keras.Model(x, keras.layers.Dense(1, dtype="float32")(hidden))
+        model.compile(keras.optimizers.Adam(0.01), "mse")
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+    return model
+
+
+def accumulating() -> Any:
+    model = keras.Sequential([keras.Input([4]), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(0.1, gradient_accumulation_steps=2), "mse")
+    return model
+
+
+def words() -> Any:
+    x = keras.Input([1], dtype="string")
+    ids = keras.layers.StringLookup(vocabulary=["red", "green"])(x)
+    vectors = keras.layers.Flatten()(keras.layers.Embedding(3, 3)(ids))
+    model = keras.Model(x, keras.layers.Dense(1)(vectors))
+    model.compile("sgd", "mse")
+    return model
+
+
+def normalized() -> Any:
+    layer = keras.layers.Normalization()
+    layer.adapt(3 * X + 1)
+    model = keras.Sequential([keras.Input([4]), layer, keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    return model
+
+
+def attentive() -> Any:
+    x = keras.Input([5, 4])
+    seen = keras.layers.MultiHeadAttention(2, 4, dropout=0.2)(x, x)
+    pooled = keras.layers.GlobalAveragePooling1D()(keras.layers.LayerNormalization()(seen + x))
+    model = keras.Model(x, keras.layers.Dense(1)(pooled))
+    metrics = [keras.metrics.R2Score(), keras.metrics.RootMeanSquaredError()]
+    model.compile(keras.optimizers.Lion(0.01), "mse", metrics=metrics)
+    return model
+
+
 LEFT, RIGHT = X, numbers(ROWS, 4, seed=2)
 AMOUNT = numbers(ROWS, 1, seed=3)
+COLOURS = np.array([["red"], ["green"], ["blue"], ["red"]] * (ROWS // 4))
 CASES = {
+    "accumulating": Case(accumulating, X, AMOUNT),
+    "attentive": Case(attentive, numbers(ROWS, 5, 4), AMOUNT),
     "custom_layer": Case(custom_layer, X, AMOUNT),
     "convolutional": Case(convolutional, numbers(ROWS, 6, 6, 2), Y),
     "dict_outputs": Case(dict_outputs, {"a": LEFT, "b": RIGHT}, {"up": AMOUNT, "down": AMOUNT}),
+    "half_precision": Case(half_precision, X, AMOUNT),
+    "normalized": Case(normalized, X, AMOUNT),
     "nested": Case(nested, X, AMOUNT),
     "recurrent": Case(recurrent, classes(11, ROWS * 7).reshape(ROWS, 7), classes(2)[:, None]),
     "subclassed": Case(subclassed, X, AMOUNT),
@@ -229,4 +281,5 @@ CASES = {
         two_towers, {"left": LEFT, "right": RIGHT}, {"price": AMOUNT, "kind": Y[:, None]}
     ),
     "unbuilt_sequential": Case(unbuilt_sequential, X, AMOUNT),
+    "words": Case(words, COLOURS, AMOUNT),
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import estimand as est
 from tests.bridge.conversions import CASES, X, Y, convert, fit, read, small_model, train
@@ -72,8 +73,6 @@ def test_weighted_samples_are_those_of_fit(tmp_path: Path) -> None:
     estimator = convert(model, tmp_path)
     features = {"features": X, "sample_weights": weights}
     ours = train(estimator, read(features, Y), STEPS)
-    import tensorflow as tf
-
     data = tf.data.Dataset.from_tensor_slices((X, Y, weights)).batch(12)
     np.testing.assert_allclose(ours, fit(model, data.repeat(), STEPS), rtol=0, atol=1e-4)
     metrics = estimator.evaluate(read(features, Y, epochs=1))
@@ -107,3 +106,24 @@ def test_eager_runs_make_the_same_steps(tmp_path: Path) -> None:
     trained = est.keras.load(estimator.model_dir)
     for mine, other in zip(trained.get_weights(), model.get_weights(), strict=True):
         np.testing.assert_allclose(mine, other, rtol=0, atol=1e-5)
+
+
+def test_moving_averages_of_weights_are_what_is_evaluated_as_after_fit(tmp_path: Path) -> None:
+    def averaging_model():
+        optimizer = keras.optimizers.Adam(0.05, use_ema=True, ema_momentum=0.8)
+        return small_model(optimizer=optimizer)
+
+    model = averaging_model()
+    estimator = convert(model, tmp_path)
+    ours = train(estimator, read(X, Y), STEPS)
+    # One epoch: fit puts the averages in place at the end of each.
+    model.fit(read(X, Y)().take(STEPS), verbose=0, shuffle=False)
+    metrics = estimator.evaluate(read(X, Y, epochs=1))
+    expected = model.evaluate(read(X, Y, epochs=1)(), return_dict=True, verbose=0)
+    np.testing.assert_allclose(metrics["loss"], expected["loss"], rtol=1e-4)
+    answers = np.stack([next(iter(a.values())) for a in estimator.predict(read(X, epochs=1))])
+    np.testing.assert_allclose(answers, model.predict(X, verbose=0), atol=1e-4)
+    # Training goes on with the weights themselves.
+    again = train(estimator, read(X, Y), 1)
+    trained = train(convert(averaging_model(), tmp_path / "b"), read(X, Y), STEPS + 1)
+    np.testing.assert_allclose(ours + again, trained, atol=1e-5)

@@ -144,16 +144,32 @@ def test_predict_as_csv(linear: est.Estimator, raw: Path, files: dict[str, Path]
         ("a.jsonl", '{"x": [1, 2]}', "takes arrays of shape"),
         ("a.tfrecord", "nothing of the kind, but long enough", "is no TFRecord file, or damaged"),
         ("a.xls", "", "does not tell its format"),
+        ("a.csv", "x,x\n1,2\n", "a.csv: the header names 'x' more than once"),
+        ("a.csv", b"x\xff\n1\n", "a.csv is no text in UTF-8"),
+        ("a.json", b'[{"x": "\xe9"}]', "a.json is no text in UTF-8"),
+        ("a.jsonl", '{"x": [1, 2, 3]}\n{"x": [1, 2]}', "no rectangular array"),
     ],
 )
 def test_rows_that_cannot_be_used_are_named(
-    raw: Path, tmp_path: Path, name: str, content: str, text: str
+    raw: Path, tmp_path: Path, name: str, content: str | bytes, text: str
 ) -> None:
-    (tmp_path / name).write_text(content)
+    (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
     result = run("predict", raw, "--input", tmp_path / name)
     assert result.exit_code == 1
     assert text in result.output
     assert "Traceback" not in result.output
+
+
+def test_rows_that_the_model_cannot_parse_are_named(parsing: Path, tmp_path: Path) -> None:
+    with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
+        writer.write(b"no example")
+    (tmp_path / "a.csv").write_text("z\n1\n")
+    for name, text in [("a.tfrecord", "Could not parse example"), ("a.csv", "Feature: x")]:
+        result = run("predict", parsing, "--input", tmp_path / name)
+        assert result.exit_code == 1
+        assert "'serving_default' cannot use rows 1 to 1" in result.output
+        assert text in result.output
+        assert "Traceback" not in result.output
 
 
 def test_an_unknown_signature_is_named(raw: Path, files: dict[str, Path]) -> None:

@@ -52,6 +52,11 @@ def test_what_does_not_fit_is_named(path: str, inputs: dict[str, Any], text: str
         model(inputs)
 
 
+def test_inputs_without_names_are_refused(path: str) -> None:
+    with est.load_model(path) as model, pytest.raises(InputError, match=r"model\(x=\.\.\.\)"):
+        model(X)
+
+
 @pytest.mark.parametrize(
     ("dtype", "given", "taken"),
     [

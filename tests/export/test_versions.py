@@ -161,11 +161,12 @@ def test_the_newest_are_kept(tmp_path: Path) -> None:
 def test_only_versions_are_collected(tmp_path: Path) -> None:
     for name in ("1", "12345678901", "notes", "temp-1700000000"):
         (tmp_path / name).mkdir()
+    (tmp_path / "1700000001").touch()
     for _ in range(2):
-        versions.write_version(tmp_path, fill)
+        newest = versions.write_version(tmp_path, fill)
     versions.collect_garbage(tmp_path, keep=1)
-    assert {p.name for p in tmp_path.iterdir()} >= {"1", "12345678901", "notes", "temp-1700000000"}
-    assert len(versions.versions(tmp_path)) == 1
+    kept = {"1", "12345678901", "notes", "temp-1700000000", "1700000001"}
+    assert {p.name for p in tmp_path.iterdir()} == {*kept, Path(newest).name}
 
 
 def test_none_keeps_all(tmp_path: Path) -> None:

@@ -82,7 +82,8 @@ def _named(name: str, known: Mapping[str, Any]) -> Any:
 
 
 def _instance(given: Any, naming: V1Naming | None) -> Any:
-    if callable(given) and not _is_optimizer(given):
+    made_here = callable(given) and not _is_optimizer(given)
+    if made_here:
         given = given()
         if isinstance(given, str):
             return choose_optimizer(given)
@@ -95,7 +96,8 @@ def _instance(given: Any, naming: V1Naming | None) -> Any:
             "keras.optimizers.Adam(1e-3) or tf.compat.v1.train.AdamOptimizer(1e-3), or a "
             "function without arguments that returns one."
         )
-    return _ours(given)
+    ours = _ours(given)
+    return ours if made_here or ours is not given else _made_anew(given)
 
 
 def _is_optimizer(given: Any) -> bool:
@@ -124,6 +126,16 @@ def _ours(given: Any) -> Any:
         del arguments["name"]
     _leave_out_of_checkpoints(given)
     return kind(**arguments)
+
+
+def _made_anew(given: Any) -> Any:
+    """A Keras optimizer with the settings of the given one: once built, it serves one model."""
+    if isinstance(given, LegacyOptimizer) or not hasattr(given, "get_config"):
+        return given
+    settings = given.get_config()
+    if "learning_rate" in settings:
+        settings["learning_rate"] = tf_private.keras_learning_rate(given)
+    return type(given).from_config(settings)
 
 
 def _leave_out_of_checkpoints(given: Any) -> None:

@@ -59,7 +59,7 @@ class _Head(abc.ABC):
         """What a model function returns."""
 
 
-class _OlderFace(_Head):
+class _OlderFace:
     """The methods that changed since, in front of one of today's heads."""
 
     def create_loss(self, features: Any, mode: str, logits: Any, labels: Any) -> LossSpec:
@@ -82,7 +82,7 @@ class _OlderFace(_Head):
         **more: Any,
     ) -> EstimatorSpec:
         # Python finds the modern method behind this one in the order of base classes.
-        return super().create_estimator_spec(
+        return super().create_estimator_spec(  # type: ignore[misc]
             features,
             mode,
             logits,
@@ -94,15 +94,15 @@ class _OlderFace(_Head):
         )
 
 
-class _BinaryLogisticHead(_OlderFace, BinaryClassHead):  # type: ignore[misc]
+class _BinaryLogisticHead(_OlderFace, BinaryClassHead, _Head):  # type: ignore[misc]
     pass
 
 
-class _MultiClassHead(_OlderFace, MultiClassHead):  # type: ignore[misc]
+class _MultiClassHead(_OlderFace, MultiClassHead, _Head):  # type: ignore[misc]
     pass
 
 
-class _RegressionHead(_OlderFace, RegressionHead):  # type: ignore[misc]
+class _RegressionHead(_OlderFace, RegressionHead, _Head):  # type: ignore[misc]
     pass
 
 

@@ -42,7 +42,7 @@ def _one_of_every_n_export_versions(n: int) -> Policy:
 
     def choose(paths: list[Path]) -> list[Path]:
         newest: dict[int, Path] = {}
-        for path in sorted(paths):
+        for path in sorted(paths, key=lambda path: path.export_version or 0):
             version = path.export_version or 0
             newest[math.floor((version - 1) / n) if version else 0] = path
         return sorted(newest.values())

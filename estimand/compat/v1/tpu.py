@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimand.compat.v1.optimizer_wrappers import OptimizerWrapper
 from estimand.core import config as run_config
 from estimand.core.errors import ConfigError, EstimandError, ModelFnError
 from estimand.core.spec import EstimatorSpec
@@ -20,11 +21,24 @@ from estimand.estimator.estimator import Estimator
 from estimand.estimator.model_fn import argument_names, call_model_fn, takes_any_keyword
 
 _RESERVED = ("batch_size", "context")
-CrossShardOptimizer = tf.compat.v1.tpu.CrossShardOptimizer
 
 
 class NoTPUError(EstimandError, NotImplementedError):
     """TPUs are not supported."""
+
+
+class CrossShardOptimizer(OptimizerWrapper):
+    """Added up the gradients of the cores of a TPU; without one there is nothing to add up."""
+
+    def __init__(
+        self,
+        opt: Any,
+        reduction: Any = tf.compat.v1.losses.Reduction.MEAN,
+        name: str = "CrossShardOptimizer",
+        group_assignment: Any = None,
+    ) -> None:
+        del reduction, group_assignment
+        super().__init__(opt, name)
 
 
 class InputPipelineConfig:

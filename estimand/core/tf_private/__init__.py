@@ -48,7 +48,7 @@ from estimand.core.tf_private.keras import (
 )
 from estimand.core.tf_private.keras_models import (
     CompiledParts,
-    keras_layer_kinds,
+    keras_kind,
     keras_layers,
     keras_takes_training,
     keras_variables_by_place,
@@ -99,7 +99,7 @@ __all__ = [
     "hook_arguments",
     "initializer_set_from_checkpoint",
     "kept_resources",
-    "keras_layer_kinds",
+    "keras_kind",
     "keras_layers",
     "keras_learning_rate",
     "keras_takes_training",

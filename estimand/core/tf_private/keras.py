@@ -46,12 +46,22 @@ def fresh_keras_names() -> Iterator[None]:
         yield
         return
     from keras.src.backend.common import global_state
+    from keras.src.utils import naming
 
     saved = global_state.get_global_attribute("object_name_uids")
     global_state.set_global_attribute("object_name_uids", collections.defaultdict(int))
+    snake_case = naming.to_snake_case
+
+    def scope_name(name: str) -> str:
+        # Layers of a class `_Mine` would be `__mine`, which no graph takes for a name scope.
+        name = snake_case(name)
+        return f"private{name}" if name.startswith("_") else name
+
+    naming.to_snake_case = scope_name
     try:
         yield
     finally:
+        naming.to_snake_case = snake_case
         global_state.set_global_attribute("object_name_uids", saved or collections.defaultdict(int))
 
 

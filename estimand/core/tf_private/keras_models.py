@@ -56,12 +56,11 @@ _VARIABLE_ARGUMENTS = (
 )
 
 
-def keras_layer_kinds(model: Any) -> set[str]:
-    """What Keras makes the names of the layers of a model from, if they are not given names."""
+def keras_kind(thing: Any) -> str:
+    """What Keras makes the name of a layer or an optimizer from, if it is not given one."""
     from keras.src.utils.naming import to_snake_case
 
-    kinds = {to_snake_case(type(layer).__name__) for layer in model._flatten_layers()}
-    return kinds
+    return to_snake_case(type(thing).__name__)
 
 
 def keras_variables_by_place(model: Any) -> list[tuple[tuple[str, ...], Any]]:
@@ -85,8 +84,17 @@ def keras_variables_by_place(model: Any) -> list[tuple[tuple[str, ...], Any]]:
 
 
 def keras_layers(model: Any) -> list[Any]:
-    """All layers of a model at any depth; `model.layers` has only the outermost."""
-    return list(model._flatten_layers(include_self=False))
+    """All layers of a model at any depth, in its order; `model.layers` has only the outermost."""
+    found: dict[int, Any] = {}
+
+    def walk(layer: Any) -> None:
+        for inner in layer._layers:
+            if id(inner) not in found:
+                found[id(inner)] = inner
+                walk(inner)
+
+    walk(model)
+    return list(found.values())
 
 
 class CompiledParts:

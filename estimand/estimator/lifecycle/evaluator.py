@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,9 @@ from estimand.core.spec import EvalSpec
 from estimand.engine import checkpoints
 from estimand.engine.metrics import GLOBAL_STEP
 from estimand.evaluation.checkpoints_to_evaluate import Evaluated, evaluations_in
+
+# In the eval_dir, from the start of an evaluation until the exporters have been told of it.
+_EXPORTS_DUE = "exports_due"
 
 _log = logging.getLogger("tensorflow")
 
@@ -39,6 +43,8 @@ class SpecEvaluator:
     def evaluate(self, path: str | None) -> None:
         """Evaluate the checkpoint at `path`."""
         spec = self.spec
+        if spec.exporters and path is not None:
+            self._note_exports_due(path)
         metrics = self._estimator.evaluate(
             input_fn=spec.input_fn,
             steps=spec.steps,
@@ -50,23 +56,54 @@ class SpecEvaluator:
         self.metrics, self.path = metrics, path
         self._exported_as_final = False
 
-    def export(self, *, final: bool) -> None:
-        """Let the exporters see the last evaluation; of the final one they hear only once."""
+    def export(self, *, final: bool, again: bool = False) -> None:
+        """Let the exporters see the last evaluation; of the final one they hear only once.
+
+        `again` says that an earlier process has done so: those that left something are passed over.
+        """
         if self._exported_as_final or not self.spec.exporters:
             return
         self._exported_as_final = final
-        self.exports = [self._export(exporter, final) for exporter in self.spec.exporters]
+        self.exports = [
+            None if again and self._has_exported(exporter) else self._export(exporter, final)
+            for exporter in self.spec.exporters
+        ]
+        with contextlib.suppress(OSError):
+            os.remove(self._due_file)
 
-    def has_exported(self) -> bool:
-        """Whether every exporter has left something that is newer than the checkpoint."""
+    def exports_are_due(self, path: str) -> bool:
+        """Whether a process ended, or an exporter failed, before all had heard of that checkpoint.
+
+        It may be the best one, so they have to.
+        """
+        try:
+            with open(self._due_file, encoding="utf-8") as file:
+                return bool(self.spec.exporters) and file.read() == os.path.basename(path)
+        except (OSError, UnicodeDecodeError):
+            return False
+
+    def _note_exports_due(self, path: str) -> None:
+        # Where nothing can be written, the evaluation itself is going to say so.
+        with contextlib.suppress(OSError):
+            os.makedirs(self.eval_dir, exist_ok=True)
+            with open(self._due_file, "w", encoding="utf-8") as file:
+                file.write(os.path.basename(path))
+
+    @property
+    def _due_file(self) -> str:
+        return os.path.join(self.eval_dir, _EXPORTS_DUE)
+
+    def _has_exported(self, exporter: Any) -> bool:
+        """Whether it has left something that is newer than the checkpoint."""
+        folder = self._folder(exporter)
         try:
             saved_at = os.path.getmtime(f"{self.path}.index")
-            return all(
-                any(one.stat().st_mtime >= saved_at for one in os.scandir(self._folder(exporter)))
-                for exporter in self.spec.exporters
-            )
+            found = any(one.stat().st_mtime >= saved_at for one in os.scandir(folder))
         except OSError:
             return False
+        if found:
+            _log.info("%s was exported to %s before; not again.", self.path, folder)
+        return found
 
     def _export(self, exporter: Any, final: bool) -> Any:
         if final:

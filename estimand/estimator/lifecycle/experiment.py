@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from estimand.core.config import RunConfig
-from estimand.core.errors import ConfigError, SpecError
+from estimand.core.errors import ConfigError, SpecError, SpecTypeError
 from estimand.core.spec import EvalSpec, TrainSpec
 from estimand.engine import checkpoints
+from estimand.estimator.estimator import Estimator
 from estimand.estimator.lifecycle import roles
 from estimand.estimator.lifecycle.continuous import evaluate_continuously
 from estimand.estimator.lifecycle.evaluator import SpecEvaluator
@@ -63,6 +64,11 @@ class Experiment:
         train_steps_per_iteration: int | None = None,
         saving_listeners: Iterable[Any] | None = None,
     ) -> None:
+        if not isinstance(estimator, Estimator):
+            raise SpecTypeError(
+                f"`estimator` must have type `tf.estimator.Estimator`. Got: {type(estimator)}. "
+                "Pass an est.Estimator, or one of its subclasses."
+            )
         if eval_metrics is not None:
             raise SpecError(
                 "`eval_metrics` must be `None` with `tf.estimator.Estimator`. Return metrics from "
@@ -295,10 +301,8 @@ def _default_schedule(config: RunConfig) -> str:
 
 
 def _method(experiment: Experiment, name: str) -> Callable[[], Any]:
-    schedules = sorted(
-        key for key, value in vars(type(experiment)).items()
-        if callable(value) and not key.startswith("_")
-    )  # fmt: skip
+    kind = type(experiment)
+    schedules = [n for n in dir(kind) if not n.startswith("_") and callable(getattr(kind, n))]
     if name not in schedules:
         raise ConfigError(
             f"Schedule references non-existent task {name!r}. There are: {', '.join(schedules)}."

@@ -155,7 +155,8 @@ class LocalEvaluation:
             schedule = EvaluationSchedule(one.spec)
             if earlier:
                 schedule.began(earlier[-1].step, earlier[-1].time)
-            if any(e.step == step for e in earlier) or schedule.why_not(step, saved_at):
+            done = any(e.step == step for e in earlier)
+            if (done or schedule.why_not(step, saved_at)) and not one.exports_are_due(path):
                 continue
             if step > 0:
                 _log.info("Evaluating step %d, which an interruption had kept from it.", step)
@@ -200,10 +201,7 @@ class LocalEvaluation:
                 )
                 one.evaluate(path)
                 self._table.add(one.spec.name, one.metrics or {})
-                if was_done and one.spec.exporters and one.has_exported():
-                    _log.info("%s was exported before; not exporting it again.", path)
-                    continue
-                one.export(final=self._is_final(one.step))
+                one.export(final=self._is_final(one.step), again=was_done)
             elif self._is_final(one.step):
                 one.export(final=True)
 

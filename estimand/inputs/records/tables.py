@@ -8,6 +8,7 @@ import gzip
 import itertools
 import os
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
@@ -79,6 +80,10 @@ def open_source(data: Any, wishes: Wishes, *, delimiter: str | None = None) -> S
     if isinstance(data, Mapping):
         return _from_table(dict(data), wishes, "dict of columns")
     if hasattr(data, "columns") and hasattr(data, "iloc"):
+        if not data.columns.is_unique:
+            raise InputError(
+                f"records.write: DataFrame has a column name twice: {list(data.columns)}."
+            )
         return _from_table({c: _pandas(data[c]) for c in data.columns}, wishes, "DataFrame")
     if hasattr(data, "iter_columns") and hasattr(data, "get_columns"):
         return _from_table({s.name: _polars(s) for s in data.get_columns()}, wishes, "DataFrame")
@@ -216,16 +221,29 @@ def _from_path(path: str, wishes: Wishes, delimiter: str | None) -> Source:
         )
     if delimiter is None:
         delimiter = "\t" if plain.endswith(".tsv") else ","
-    return _from_table(_read_csv(path, delimiter), wishes, f"file {path!r}")
+    return _from_table(_read_csv(path, delimiter, wishes.kinds), wishes, f"file {path!r}")
 
 
-def _read_csv(path: str, delimiter: str) -> dict[str, list[Any]]:
+def _read_csv(path: str, delimiter: str, kinds: Mapping[str, str]) -> dict[str, list[Any]]:
     opener: Any = gzip.open if path.lower().endswith(".gz") else open
-    with opener(path, "rt", newline="", encoding="utf-8-sig") as file:
-        return _parse_csv(file, path, delimiter)
+    try:
+        with opener(path, "rt", newline="", encoding="utf-8-sig") as file:
+            return _parse_csv(file, path, delimiter, kinds)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"records.write: {path!r} is not UTF-8 ({error}). Convert it: "
+            f"`iconv -f LATIN1 -t UTF-8 {os.path.basename(path)}`."
+        ) from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(
+            f"records.write: {path!r}: {error}. The compressed file is cut or damaged; copy or "
+            "write it again."
+        ) from error
 
 
-def _parse_csv(file: TextIO, path: str, delimiter: str) -> dict[str, list[Any]]:
+def _parse_csv(
+    file: TextIO, path: str, delimiter: str, kinds: Mapping[str, str]
+) -> dict[str, list[Any]]:
     reader = csv.reader(file, delimiter=delimiter)
     names = next(reader, None)
     if not names:
@@ -242,14 +260,18 @@ def _parse_csv(file: TextIO, path: str, delimiter: str) -> dict[str, list[Any]]:
                 f"header has {len(names)}: {names}."
             )
     turned = zip(*rows, strict=True) if rows else ((),) * len(names)
-    return {name: _typed(cells) for name, cells in zip(names, turned, strict=True)}
+    return {
+        name: _typed(cells, kinds.get(name)) for name, cells in zip(names, turned, strict=True)
+    }
 
 
-def _typed(cells: Sequence[str]) -> list[Any]:
+def _typed(cells: Sequence[str], kind: str | None) -> list[Any]:
     """Whole numbers, numbers or text; an empty field is missing."""
     filled = [cell for cell in cells if cell]
     convert: Any = str
-    if filled and all(map(_WHOLE.fullmatch, filled)):
+    if kind == columns.BYTES:  # also where it looks like a number: 00501 keeps its zeros
+        pass
+    elif filled and all(map(_WHOLE.fullmatch, filled)):
         convert = int
     elif filled and all(map(_NUMBER.fullmatch, filled)):
         convert = float

@@ -94,6 +94,20 @@ def test_learn_runner_with_an_output_dir(tmp_path: Path) -> None:
     assert result[0]["global_step"] == 10
 
 
+def test_learn_runner_with_a_subclass(tmp_path: Path) -> None:
+    class Twice(est.Experiment):
+        def twice(self) -> list[Any]:
+            return [self.train_and_evaluate()[0]["global_step"] for _ in range(2)]
+
+    def experiment_fn(output_dir: str) -> est.Experiment:
+        estimator = line.estimator(output_dir)
+        return Twice(estimator, line.train_input_fn, line.eval_input_fn, train_steps=3)
+
+    result = est.learn_runner.run(experiment_fn, str(tmp_path), "train_and_evaluate")
+    assert result[0]["global_step"] == 3
+    assert est.learn_runner.run(experiment_fn, str(tmp_path), "twice") == [3, 3]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -118,3 +132,8 @@ def test_learn_runner_complains(arguments: dict[str, Any], message: str) -> None
 def test_metrics_of_its_own_are_refused_with_a_way_out(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"`eval_metrics` must be `None`.*est.add_metrics"):
         experiment(tmp_path, eval_metrics={"a": 1})
+
+
+def test_something_other_than_an_estimator_is_refused() -> None:
+    with pytest.raises(TypeError, match="`estimator` must have type"):
+        est.Experiment("model", line.train_input_fn, line.eval_input_fn)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -148,12 +149,37 @@ def test_finished_model_is_not_exported_twice(tmp_path: Path) -> None:
             os.makedirs(os.path.join(export_path, str(len(self.calls))))
             return super().export(estimator, export_path, *args, **kwargs)
 
-    exporter = Writing()
+    # The second writes nothing, as one that keeps only the best may: it is told every time.
+    exporters = [Writing("writing"), line.RecordingExporter("silent")]
     for _ in range(2):
-        est.train_and_evaluate(
-            line.estimator(tmp_path), line.train_spec(3), line.eval_spec(exporters=exporter)
+        _, exports = est.train_and_evaluate(
+            line.estimator(tmp_path), line.train_spec(3), line.eval_spec(exporters=exporters)
         )
-    assert [call["step"] for call in exporter.calls] == [3]
+    assert [call["step"] for call in exporters[0].calls] == [3]
+    assert [call["step"] for call in exporters[1].calls] == [3, 3]
+    assert exports == [None, "export 2"]
+
+
+def test_exporters_hear_of_a_checkpoint_whose_export_had_failed(tmp_path: Path) -> None:
+    class FullDisk(line.RecordingExporter):
+        def export(self, *args: Any, **kwargs: Any) -> str:
+            result = super().export(*args, **kwargs)
+            if len(self.calls) == 2:
+                raise OSError("No space left on device")
+            return result
+
+    exporters = [FullDisk("first"), line.RecordingExporter("second")]
+    for _ in range(3):
+        with contextlib.suppress(OSError):
+            est.train_and_evaluate(
+                line.estimator(tmp_path, save_checkpoints_steps=3),
+                line.train_spec(10),
+                line.eval_spec(exporters=exporters, throttle_secs=0),
+            )
+            break
+    assert [call["step"] for call in exporters[1].calls] == [3, 6, 9, 10]
+    assert [call["step"] for call in exporters[0].calls] == [3, 6, 6, 9, 10]
+    assert not list((tmp_path / "eval").glob("exports_due"))
 
 
 def test_listener_and_hooks_of_the_train_spec_are_called(tmp_path: Path) -> None:

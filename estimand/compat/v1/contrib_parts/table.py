@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from estimand.compat.module_table import Names, _at
 
-_HERE = "estimand.compat.v1.contrib"
+_HERE = "estimand.compat.v1.contrib_parts"
 _CELLS = (
     "BasicLSTMCell BasicRNNCell DeviceWrapper DropoutWrapper GRUCell LSTMCell LSTMStateTuple "
     "MultiRNNCell RNNCell ResidualWrapper"
@@ -18,7 +18,7 @@ MODULES: dict[str, Names] = {
         "TFConfigClusterResolver=distribute.cluster_resolver.TFConfigClusterResolver",
     ),
     "data": _at(
-        "tensorflow:data.experimental",
+        "tensorflow:compat.v1.data.experimental",
         "AUTOTUNE Counter CsvDataset bucket_by_sequence_length choose_from_datasets "
         "get_single_element group_by_window ignore_errors make_batched_features_dataset "
         "make_csv_dataset map_and_batch parallel_interleave prefetch_to_device "

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand import heads
+from estimand.compat.v1.optimizer_wrappers import ClipByGlobalNorm
 from estimand.core.spec import EstimatorSpec
 from estimand.estimator.estimator import Estimator
 
@@ -109,36 +110,9 @@ def logistic_regression_head(
     return heads.LogisticRegressionHead(weight_column, loss_reduction, name)
 
 
-class _ClippingOptimizer(tf.compat.v1.train.Optimizer):
-    """Clips the gradients by their common norm before the optimizer inside applies them."""
-
-    def __init__(self, optimizer: Any, clip_norm: float) -> None:
-        super().__init__(use_locking=False, name=f"Clip{type(optimizer).__name__}")
-        self._inside = optimizer
-        self._clip_norm = clip_norm
-
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
-        return self._inside.compute_gradients(*args, **kwargs)
-
-    def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
-        gradients, variables = zip(*grads_and_vars, strict=True)
-        gradients, _ = tf.clip_by_global_norm(gradients, self._clip_norm)
-        pairs = zip(gradients, variables, strict=True)
-        return self._inside.apply_gradients(pairs, *args, **kwargs)
-
-    def get_slot(self, var: Any, name: str) -> Any:
-        return self._inside.get_slot(var, name)
-
-    def get_slot_names(self) -> list[str]:
-        return self._inside.get_slot_names()
-
-    def variables(self) -> list[Any]:
-        return self._inside.variables()
-
-
 def clip_gradients_by_norm(optimizer: Any, clip_norm: float) -> Any:
     """An optimizer that clips the global norm of the gradients first."""
-    return _ClippingOptimizer(optimizer, clip_norm)
+    return ClipByGlobalNorm(optimizer, clip_norm)
 
 
 def forward_features(

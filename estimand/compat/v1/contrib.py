@@ -11,7 +11,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from estimand.compat.mapped_module import MappedModule
-from estimand.compat.v1.contrib.table import MODULES
+from estimand.compat.v1.contrib_parts.table import MODULES
 
 
 def modules(root: str = "tensorflow.contrib") -> dict[str, ModuleType]:

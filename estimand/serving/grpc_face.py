@@ -1,0 +1,206 @@
+"""The gRPC services, on grpcio's asyncio server.
+
+Messages come and go as bytes: the answer of Predict is written in the wire format directly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+from google.protobuf.message import DecodeError
+from tensorflow_serving.apis import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    inference_pb2,
+    model_management_pb2,
+    predict_pb2,
+    regression_pb2,
+)
+
+from estimand.serving import inferring, management, predicting
+from estimand.serving.flags import Flags
+from estimand.serving.manager import Manager
+from estimand.serving.metrics import Metrics
+from estimand.serving.status import StatusError, from_exception, invalid
+
+log = logging.getLogger("estimand.serving")
+
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
+_PREDICTION_SERVICE = "tensorflow.serving.PredictionService"
+_MODEL_SERVICE = "tensorflow.serving.ModelService"
+
+Deadline = float | None
+
+
+class GrpcFace:
+    """Answers each method: bytes of the request and the deadline in, bytes of the answer out."""
+
+    def __init__(self, manager: Manager, metrics: Metrics, flags: Flags) -> None:
+        self._manager = manager
+        self._metrics = metrics
+        self._as_content = flags.enable_serialization_as_tensor_content
+        self._check = flags.enable_signature_method_name_check
+
+    def handlers(self) -> list[grpc.GenericRpcHandler]:
+        prediction = {
+            "Predict": self.predict,
+            "Classify": self.classify,
+            "Regress": self.regress,
+            "MultiInference": self.multi_inference,
+            "GetModelMetadata": self.get_model_metadata,
+        }
+        model = {
+            "GetModelStatus": self.get_model_status,
+            "HandleReloadConfigRequest": self.reload_config,
+        }
+        return [
+            grpc.method_handlers_generic_handler(
+                service,
+                {
+                    name: grpc.unary_unary_rpc_method_handler(self._handler(name, method))
+                    for name, method in methods.items()
+                },
+            )
+            for service, methods in ((_PREDICTION_SERVICE, prediction), (_MODEL_SERVICE, model))
+        ]
+
+    def _handler(
+        self, api: str, method: Callable[[bytes, Deadline], Awaitable[tuple[bytes, str]]]
+    ) -> Callable[[bytes, Any], Awaitable[bytes]]:
+        clock = time.perf_counter
+        request_done = self._metrics.request
+
+        async def handle(body: bytes, context: Any) -> bytes:
+            started = clock()
+            left = context.time_remaining()
+            deadline = None if left is None else asyncio.get_running_loop().time() + left
+            try:
+                answer, model = await method(body, deadline)
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:
+                status = from_exception(error)
+                if status.name == "INTERNAL" and not isinstance(error, StatusError):
+                    log.exception("%s failed", api)
+                request_done(status.model, api, "GRPC", status.code, clock() - started)
+                await context.abort(_CODES[status.code], status.text)
+                raise AssertionError("abort raises") from error
+            request_done(model, api, "GRPC", 0, clock() - started)
+            return answer
+
+        return handle
+
+    async def predict(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
+        request = _parse(predict_pb2.PredictRequest, body)
+        _require_spec(request)
+        with self._manager.find_for(request.model_spec) as version:
+            wanted = request.output_filter
+            plan = predicting.plan_for(
+                version,
+                request.model_spec.signature_name,
+                tuple(wanted) if wanted else (),
+                self._check,
+            )
+            arrays = predicting.decode_inputs(plan, request.inputs)
+            outputs = await plan.lane.run(arrays, deadline)
+            return predicting.encode_response(plan, outputs, self._as_content), version.name
+
+    async def classify(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
+        return await self._infer(
+            classification_pb2.ClassificationRequest,
+            classification_pb2.ClassificationResponse(),
+            inferring.classify,
+            body,
+            deadline,
+        )
+
+    async def regress(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
+        return await self._infer(
+            regression_pb2.RegressionRequest,
+            regression_pb2.RegressionResponse(),
+            inferring.regress,
+            body,
+            deadline,
+        )
+
+    async def _infer(
+        self, kind: Any, response: Any, infer: Any, body: bytes, deadline: Deadline
+    ) -> tuple[bytes, str]:
+        request = _parse(kind, body)
+        _require_spec(request)
+        with self._manager.find_for(request.model_spec) as version:
+            result, signature = await infer(
+                version, request.model_spec.signature_name, request.input, deadline, self._check
+            )
+            response.result.CopyFrom(result)
+            response.model_spec.name = version.name
+            response.model_spec.version.value = version.number
+            response.model_spec.signature_name = signature
+            return response.SerializeToString(), version.name
+
+    async def multi_inference(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
+        request = _parse(inference_pb2.MultiInferenceRequest, body)
+        specs = [task.model_spec for task in request.tasks]
+        if not specs or any(not spec.name for spec in specs):
+            raise invalid("Found ModelSpec with an empty model name.")
+        if len({spec.name for spec in specs}) > 1:
+            raise invalid(
+                "All ModelSpecs in a MultiInferenceRequest must access the same model name."
+            )
+        with self._manager.find_for(specs[0]) as version:
+            response = await inferring.multi_inference(version, request, deadline, self._check)
+            return response.SerializeToString(), version.name
+
+    async def get_model_metadata(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
+        request = _parse(get_model_metadata_pb2.GetModelMetadataRequest, body)
+        response = management.model_metadata(self._manager, request)
+        return response.SerializeToString(), response.model_spec.name
+
+    async def get_model_status(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
+        request = _parse(get_model_status_pb2.GetModelStatusRequest, body)
+        if not request.HasField("model_spec"):
+            raise invalid("Missing ModelSpec")
+        response = management.model_status(self._manager, request.model_spec)
+        return response.SerializeToString(), request.model_spec.name
+
+    async def reload_config(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
+        request = _parse(model_management_pb2.ReloadConfigRequest, body)
+        response, error = await management.reload_config(self._manager, request)
+        if error is not None:
+            raise error
+        return response.SerializeToString(), ""
+
+
+def _parse(kind: Any, body: bytes) -> Any:
+    try:
+        return kind.FromString(body)
+    except DecodeError as error:
+        raise StatusError.of("INTERNAL", "Unable to parse the request.") from error
+
+
+def _require_spec(request: Any) -> None:
+    if not request.HasField("model_spec"):
+        raise invalid("Missing ModelSpec")
+
+
+def channel_arguments(flags: Flags) -> list[tuple[str, int | str]]:
+    """Those of the flag, after ours.
+
+    >>> channel_arguments(Flags(grpc_channel_arguments="grpc.max_connection_age_ms=2000"))[-1]
+    ('grpc.max_connection_age_ms', 2000)
+    """
+    found: list[tuple[str, int | str]] = [
+        ("grpc.max_receive_message_length", flags.max_request_bytes),
+        ("grpc.max_send_message_length", 2**31 - 1),
+        ("grpc.so_reuseport", 0),
+    ]
+    for argument in filter(None, flags.grpc_channel_arguments.split(",")):
+        key, _, value = argument.partition("=")
+        found.append((key.strip(), int(value) if value.strip().isdecimal() else value.strip()))
+    return found

@@ -1,0 +1,253 @@
+"""The REST API: a bare ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from google.protobuf import json_format
+from tensorflow_serving.apis import get_model_metadata_pb2, model_pb2
+
+from estimand.serving import (
+    inferring,
+    json_examples,
+    json_input,
+    json_output,
+    management,
+    predicting,
+    rest_routes,
+)
+from estimand.serving.flags import Flags
+from estimand.serving.manager import Manager
+from estimand.serving.metrics import Metrics
+from estimand.serving.rest_routes import Route
+from estimand.serving.servable import DEFAULT_SIGNATURE
+from estimand.serving.status import StatusError, from_exception, invalid
+from estimand.serving.text_protos import DEFAULT_METRICS_PATH, read_prometheus_path
+
+log = logging.getLogger("estimand.serving")
+
+_JSON = (b"content-type", b"application/json")
+_TEXT = (b"content-type", b"text/plain")
+_HTML = (b"content-type", b"text/html")
+_NOT_FOUND = (
+    b"<HTML><HEAD><TITLE>404 Not Found</TITLE></HEAD><BODY><H1>Not Found</H1></BODY></HTML>"
+)
+_MAX_ROUTES = 1024
+_APIS = {"predict": "Predict", "classify": "Classify", "regress": "Regress"}
+
+
+class TooLarge(Exception):
+    """The body, as sent or inflated, is larger than allowed."""
+
+
+class RestFace:
+    """Callable as ASGI asks for. `is_serving` says whether the process is not about to end."""
+
+    def __init__(
+        self, manager: Manager, metrics: Metrics, flags: Flags, is_serving: Callable[[], bool]
+    ) -> None:
+        self._manager = manager
+        self._metrics = metrics
+        self._flags = flags
+        self._is_serving = is_serving
+        self._routes: dict[tuple[str, str], Route] = {}
+        self._timeout = flags.rest_api_timeout_in_ms / 1000
+        self._most = flags.rest_api_max_body_bytes
+        self._metrics_path: str | None = DEFAULT_METRICS_PATH
+        if flags.monitoring_config_file:
+            self._metrics_path = read_prometheus_path(flags.monitoring_config_file)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        started = time.perf_counter()
+        method = scope["method"]
+        path = scope["raw_path"].decode("latin-1")
+        headers: list[tuple[bytes, bytes]] = [_JSON]
+        if path[:4].lower() == "/v1/" and method != "OPTIONS":
+            http, body = await self._answer(method, path, scope, receive, started)
+        else:
+            http, kind, body = self._other(method, path, scope)
+            headers = [kind]
+        if self._flags.rest_api_enable_cors_support:
+            headers += _cors_headers(scope)
+        headers.append((b"content-length", b"%d" % len(body)))
+        if http in (408, 413):
+            headers.append((b"connection", b"close"))  # the rest of the body is not read
+        await send({"type": "http.response.start", "status": http, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _answer(
+        self, method: str, path: str, scope: Any, receive: Any, started: float
+    ) -> tuple[int, bytes]:
+        api, model = "", ""
+        deadline = asyncio.get_running_loop().time() + self._timeout
+        try:
+            route = self._route(method, path)
+            api = _APIS.get(route.action, "")
+            if route.model in self._manager.models:
+                model = route.model
+            if not api:
+                return 200, self._describe(route)
+            body = await self._body(scope, receive, deadline)
+            answer = await self._infer(route, body, deadline)
+            code, http = 0, 200
+        except TooLarge:
+            code, http = 8, 413
+            answer = _error(f"The body is larger than {self._most} bytes.")
+        except TimeoutError:
+            code, http = 4, 408
+            answer = _error("The body did not arrive in time.")
+        except Exception as error:
+            status = from_exception(error)
+            if status.name == "INTERNAL" and not isinstance(error, StatusError):
+                log.exception("%s %s failed", method, path)
+            code, http, answer = status.code, status.http, _error(status.text)
+        if api:
+            self._metrics.request(model, api, "REST", code, time.perf_counter() - started)
+        return http, answer
+
+    def _route(self, method: str, path: str) -> Route:
+        found = self._routes.get((method, path))
+        if found is None:
+            found = rest_routes.find(method, path)
+            if len(self._routes) >= _MAX_ROUTES:
+                self._routes.clear()
+            self._routes[method, path] = found
+        return found
+
+    async def _body(self, scope: Any, receive: Any, deadline: float) -> bytes:
+        zipped = False
+        for name, value in scope["headers"]:
+            if name == b"content-length" and value.isdigit() and int(value) > self._most:
+                raise TooLarge
+            if name == b"content-encoding":
+                zipped = value.strip().lower() == b"gzip"
+        message = await receive()
+        body = message.get("body", b"")
+        if message.get("more_body"):
+            body = await self._rest_of_body(body, receive, deadline)
+        if message["type"] == "http.disconnect":
+            raise asyncio.CancelledError
+        return self._inflated(body) if zipped else body
+
+    async def _rest_of_body(self, first: bytes, receive: Any, deadline: float) -> bytes:
+        parts, size = [first], len(first)
+        async with asyncio.timeout_at(deadline):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise asyncio.CancelledError
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > self._most:
+                    raise TooLarge
+                if not message.get("more_body"):
+                    return b"".join(parts)
+
+    def _inflated(self, body: bytes) -> bytes:
+        inflater = zlib.decompressobj(31)
+        try:
+            plain = inflater.decompress(body, self._most)
+        except zlib.error:
+            raise invalid("Failed to uncompress the gzipped request body.") from None
+        if inflater.unconsumed_tail:
+            raise TooLarge
+        if not inflater.eof:
+            raise invalid("Failed to uncompress the gzipped request body.")
+        return plain
+
+    async def _infer(self, route: Route, body: bytes, deadline: float) -> bytes:
+        document = json_input.parse(body)
+        name = json_input.signature_name(document)
+        check = self._flags.enable_signature_method_name_check
+        with self._manager.find(route.model, route.version, route.label) as version:
+            if route.action == "predict":
+                return await self._predict(version, name, document, body, deadline)
+            given = json_examples.input_of(document)
+            if route.action == "classify":
+                result, _ = await inferring.classify(version, name, given, deadline, check)
+                return json_examples.classification_json(result)
+            result, _ = await inferring.regress(version, name, given, deadline, check)
+            return json_examples.regression_json(result)
+
+    async def _predict(
+        self, version: Any, name: str, document: Any, body: bytes, deadline: float
+    ) -> bytes:
+        wanted = name or DEFAULT_SIGNATURE
+        if wanted not in version.servable.signatures:
+            raise invalid(f'Serving signature name: "{wanted}" not found in signature def')
+        plan = predicting.plan_for(
+            version, name, (), self._flags.enable_signature_method_name_check
+        )
+        arrays, as_rows = json_input.predict_inputs(document, plan.signature, body)
+        found = await plan.lane.run(arrays, deadline)
+        write = json_output.predictions if as_rows else json_output.outputs
+        return write(plan.outputs, found)
+
+    def _describe(self, route: Route) -> bytes:
+        spec = model_pb2.ModelSpec(name=route.model)
+        if route.version is not None:
+            spec.version.value = route.version
+        elif route.label is not None:
+            spec.version_label = route.label
+        if route.action == "status":
+            return _to_json(management.model_status(self._manager, spec)).encode()
+        request = get_model_metadata_pb2.GetModelMetadataRequest(model_spec=spec)
+        request.metadata_field.append("signature_def")
+        return _metadata_json(management.model_metadata(self._manager, request))
+
+    def _other(self, method: str, path: str, scope: Any) -> tuple[int, Any, bytes]:
+        if method == "OPTIONS" and self._flags.rest_api_enable_cors_support:
+            return 200, _TEXT, b""
+        if method in ("GET", "HEAD"):
+            if path == "/livez":
+                return 200, _TEXT, b"ok\n"
+            if path == "/readyz":
+                ready = self._is_serving() and self._manager.is_ready
+                return (200, _TEXT, b"ok\n") if ready else (503, _TEXT, b"not ready\n")
+            if path == self._metrics_path:
+                return 200, _TEXT, self._metrics.text().encode()
+        return 404, _HTML, _NOT_FOUND
+
+
+def _error(text: str) -> bytes:
+    return json.dumps({"error": text}).encode()
+
+
+def _cors_headers(scope: Any) -> list[tuple[bytes, bytes]]:
+    origin = next((value for name, value in scope["headers"] if name == b"origin"), b"")
+    if not origin.startswith((b"http://", b"https://")):
+        return []
+    return [
+        (b"access-control-allow-origin", b"*"),
+        (b"access-control-allow-methods", b"GET, POST"),
+        (b"access-control-allow-headers", b"Content-Type"),
+    ]
+
+
+def _to_json(message: Any) -> str:
+    return json_format.MessageToJson(
+        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+
+
+def _metadata_json(response: Any) -> bytes:
+    signatures = get_model_metadata_pb2.SignatureDefMap()
+    response.metadata["signature_def"].Unpack(signatures)
+    spec = {
+        "name": response.model_spec.name,
+        "signature_name": "",
+        "version": str(response.model_spec.version.value),
+    }
+    answer = {
+        "model_spec": spec,
+        "metadata": {"signature_def": json.loads(_to_json(signatures))},
+    }
+    return json.dumps(answer, indent=1).encode()

@@ -1,0 +1,111 @@
+"""`estimand.install()`: where code looks for tf.estimator, it finds Estimand."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+
+import pytest
+import tensorflow as tf
+
+import estimand as est
+from estimand.compat import module_table
+from estimand.compat.install import install, installed, uninstall
+from estimand.compat.mapped_module import MappedModule
+
+ROOTS = ("tensorflow_estimator", "tensorflow.estimator", "tensorflow.contrib")
+
+
+@pytest.fixture(autouse=True)
+def _installed() -> Iterator[None]:
+    with installed():
+        yield
+
+
+def mapped_modules() -> dict[str, MappedModule]:
+    return {name: m for name, m in sys.modules.items() if isinstance(m, MappedModule)}
+
+
+def test_the_public_faces() -> None:
+    assert tf.estimator.Estimator is est.Estimator
+    assert tf.estimator.DNNClassifier is est.DNNClassifier
+    assert tf.compat.v1.estimator.DNNClassifier is est.compat.v1.DNNClassifier
+    assert tf.estimator.export.PredictOutput is est.export.PredictOutput
+    assert tf.compat.v1.estimator.inputs.numpy_input_fn is est.inputs.numpy_input_fn
+    assert not hasattr(tf.estimator, "inputs")
+    assert tf.keras.estimator.model_to_estimator is not None
+    assert tf.compat.v1.layers is est.compat.v1.layers
+    assert tf.compat.v1.nn.rnn_cell is est.compat.v1.rnn_cell
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from tensorflow import estimator",
+        "from tensorflow.estimator import Estimator",
+        "import tensorflow.estimator.export as export",
+        "from tensorflow.compat.v1.estimator import tpu",
+        "from tensorflow.keras.estimator import model_to_estimator",
+        "from tensorflow.keras import estimator",
+        "from tensorflow_estimator.python.estimator import estimator as estimator_lib",
+        "from tensorflow_estimator.python.estimator.canned import head as head_lib",
+        "from tensorflow_estimator.python.estimator.head import base_head",
+        "import tensorflow_estimator.python.estimator.export.export_lib as export_lib",
+        "from tensorflow_estimator.python.estimator.training import _TrainingExecutor",
+        "from tensorflow_estimator.python.estimator.exporter import _SavedModelExporter",
+        "from tensorflow_estimator.python.estimator.util import _DatasetInitializerHook",
+        "from tensorflow.python.estimator.canned.optimizers import get_optimizer_instance",
+        "from tensorflow.python.estimator.estimator_export import estimator_export",
+        "from tensorflow.contrib.learn.python.learn import learn_runner",
+        "import tensorflow.contrib.layers as contrib_layers",
+        "from tensorflow_estimator.python.estimator.estimator_lib import *",
+    ],
+)
+def test_import_statements_of_real_code(statement: str) -> None:
+    exec(statement, {})
+
+
+def test_every_name_of_every_module_leads_somewhere() -> None:
+    modules = mapped_modules()
+    assert len(modules) > 100
+    missing = []
+    for name, module in modules.items():
+        for attribute in module._homes:
+            try:
+                getattr(module, attribute)
+            except (AttributeError, ImportError) as error:
+                missing.append(f"{name}.{attribute}: {error}")
+    assert not missing
+
+
+def test_the_lists_have_the_names_of_tf_estimator() -> None:
+    # 74 names in tf.estimator 2.15 and 83 in tf.compat.v1.estimator.
+    assert sum(map(len, module_table.V2.values())) == 74
+    assert sum(map(len, module_table.V1.values())) == 83
+
+
+def test_a_missing_name_is_told_with_those_that_there_are() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'Estimater'. It has: .*Estimator"):
+        tf.estimator.Estimater  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'nothing'"):
+        exec("from tensorflow_estimator.python.estimator.training import nothing", {})
+
+
+def test_installing_twice_changes_nothing_and_uninstalling_all() -> None:
+    module = tf.estimator
+    install()
+    assert tf.estimator is module
+    uninstall()
+    assert not hasattr(tf, "estimator")
+    assert not hasattr(tf.compat.v1, "estimator")
+    assert not [name for name in sys.modules if name.startswith(ROOTS)]
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("tensorflow_estimator")
+    install()
+    assert tf.estimator.Estimator is est.Estimator
+
+
+def test_the_solver_that_is_not_offered_says_so() -> None:
+    with pytest.raises(NotImplementedError, match="LinearSDCA is not offered"):
+        tf.estimator.experimental.LinearSDCA("id")

@@ -1,0 +1,70 @@
+"""Programs written for TensorFlow 1, run unchanged by `estimand run`, each in its own process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from estimand.engine.events import read_scalars
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+def run(program: str, *arguments: str, options: tuple[str, ...] = ()) -> str:
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(
+        [sys.executable, "-m", "estimand", "run", *options, str(PROGRAMS / program), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def variables(model_dir: Path) -> set[str]:
+    return {name for name, _ in tf.train.list_variables(str(model_dir))}
+
+
+def test_sessions_savers_and_iterators(tmp_path: Path) -> None:
+    assert "all done True" in run("sessions.py", "--dataDir", str(tmp_path))
+
+
+def test_eager_execution_of_contrib(tmp_path: Path) -> None:
+    assert "all done" in run("eager.py", str(tmp_path))
+    (events,) = (tmp_path / "logs").iterdir()
+    found = {
+        event.step: float(tf.make_ndarray(value.tensor))
+        for event in tf.compat.v1.train.summary_iterator(str(events))
+        for value in event.summary.value
+    }
+    assert found == {5: pytest.approx(0.2), 10: pytest.approx(0.1)}
+
+
+@pytest.mark.parametrize("arguments", [[], ["--runner"]], ids=["experiment", "learn_runner"])
+def test_an_experiment_trains_and_evaluates(arguments: list[str], tmp_path: Path) -> None:
+    run("experiment.py", f"--save_dir={tmp_path}", *arguments, options=("--v1",))
+    assert tf.train.latest_checkpoint(str(tmp_path)).endswith("-20")
+    assert {"block1_conv1/kernel", "block1_conv1_bn/moving_mean"} <= variables(tmp_path)
+    evaluations = [folder for folder in tmp_path.iterdir() if folder.name.startswith("eval")]
+    assert [step for step, _ in read_scalars(str(evaluations[0]))["accuracy"]][-1] == 20
+
+
+def test_a_program_on_tpu_estimator_runs_without_tpu(tmp_path: Path) -> None:
+    run("bert_style.py", f"--output_dir={tmp_path}", "--iterations_per_loop", "5")
+    assert {"bert/LayerNorm/gamma", "bert/dense/kernel/Adam_1", "output_weights"} <= variables(
+        tmp_path
+    )
+
+
+def test_the_exit_code_of_a_program_is_that_of_the_command(tmp_path: Path) -> None:
+    program = tmp_path / "fails.py"
+    program.write_text("import sys\nsys.exit(7)\n")
+    command = [sys.executable, "-m", "estimand", "run", str(program)]
+    assert subprocess.run(command, capture_output=True, timeout=120).returncode == 7

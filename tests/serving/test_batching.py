@@ -1,0 +1,190 @@
+"""Lanes: who runs together, who gets which rows, and who is turned away."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from google.protobuf import text_format
+
+from estimand.serving.batching import BatchSettings, Lane, Waiting
+from estimand.serving.programs import Program
+from estimand.serving.status import StatusError
+from estimand.serving.text_protos import batching_parameters
+
+
+class Calls:
+    """A model in Python that notes how many rows each call had."""
+
+    def __init__(self, function=lambda x: x * 2, seconds: float = 0.0) -> None:
+        self.rows: list[int] = []
+        self._function = function
+        self._seconds = seconds
+        self._lock = threading.Lock()
+
+    def __call__(self, *arrays):
+        with self._lock:
+            self.rows.append(len(arrays[0]) if arrays[0].ndim else 1)
+        time.sleep(self._seconds)
+        return [self._function(*arrays)]
+
+
+def run(calls, requests, settings=None, deadlines=None, limit=1000, repeat=1, **program):
+    """The answers to requests that come at the same time; errors are answers too."""
+    program = Program(calls, **{"rows_are_free": True, **program})
+
+    async def main():
+        with ThreadPoolExecutor(4) as pool:
+            lane = Lane(program, settings or BatchSettings(), pool, Waiting(limit))
+
+            async def ask(array, seconds):
+                arrays = array if isinstance(array, list) else [array]
+                now = asyncio.get_running_loop().time()
+                (answer,) = await lane.run(arrays, seconds and now + seconds)
+                return answer
+
+            for _ in range(repeat):
+                due = deadlines or [None] * len(requests)
+                tasks = [ask(*one) for one in zip(requests, due, strict=True)]
+                answers = await asyncio.gather(*tasks, return_exceptions=True)
+            return answers
+
+    return asyncio.run(main())
+
+
+def parameters(text: str) -> BatchSettings:
+    return BatchSettings.of(text_format.Parse(text, batching_parameters()), cpus=2)
+
+
+def rows(*values: float) -> np.ndarray:
+    return np.float32(values)
+
+
+def test_requests_that_wait_run_together_and_each_gets_its_rows() -> None:
+    calls = Calls()
+    answers = run(calls, [rows(1), rows(2, 3), rows(4)], repeat=8)
+    assert [answer.tolist() for answer in answers] == [[2], [4, 6], [8]]
+    assert calls.rows[-1] == 4
+
+
+def test_only_requests_of_one_shape_run_together() -> None:
+    calls = Calls()
+    answers = run(calls, [rows(1), np.float32([[1, 2]]), rows(3)], repeat=8)
+    assert [answer.tolist() for answer in answers] == [[2], [[2, 4]], [6]]
+    assert sorted(calls.rows[-2:]) == [1, 2]
+
+
+def test_a_bad_row_fails_its_own_request_only() -> None:
+    def refuse_negative(x):
+        if (x < 0).any():
+            raise ValueError("negative")
+        return x + 1
+
+    good, bad, other = run(Calls(refuse_negative), [rows(1), rows(-1), rows(5)], repeat=8)
+    assert (good.tolist(), other.tolist()) == ([2], [6])
+    assert isinstance(bad, StatusError) and "negative" in bad.text
+
+
+def test_rows_that_depend_on_each_other_are_noticed_and_never_mixed() -> None:
+    calls = Calls(lambda x: x - x.mean())
+    for repeat in (1, 6):
+        answers = run(calls, [rows(1, 3), rows(10, 20)], repeat=repeat)
+        assert [answer.tolist() for answer in answers] == [[-1, 1], [-5, 5]]
+    assert max(calls.rows[-2:]) == 2
+
+
+def test_a_program_that_changes_state_is_run_once_for_each_request() -> None:
+    calls = Calls()
+    run(calls, [rows(1), rows(2)], repeat=4, changes_state=True)
+    assert calls.rows == [1] * 8
+
+
+def test_what_comes_while_a_slow_batch_runs_is_the_next_batch() -> None:
+    calls = Calls(seconds=0.02)
+    answers = run(calls, [rows(i) for i in range(20)], BatchSettings(threads=1), repeat=5)
+    assert [answer.tolist() for answer in answers] == [[2 * i] for i in range(20)]
+    assert calls.rows[-1] == 20
+
+
+def test_a_request_beyond_the_limit_is_refused_at_once() -> None:
+    answers = run(Calls(seconds=0.01), [rows(1), rows(2), rows(3)], limit=2)
+    assert [isinstance(answer, StatusError) for answer in answers] == [False, False, True]
+    assert answers[2].name == "RESOURCE_EXHAUSTED"
+
+
+def test_a_request_whose_time_is_over_is_not_run() -> None:
+    calls = Calls(seconds=0.1)
+    settings = BatchSettings(threads=1, max_rows=1)
+    answers = run(calls, [rows(1), rows(2)], settings, deadlines=[None, 0.02])
+    assert answers[0].tolist() == [2]
+    assert answers[1].name == "DEADLINE_EXCEEDED"
+    assert calls.rows == [1]
+
+
+# ---------------------------------------------------------------- TensorFlow Serving's parameters
+
+
+def test_batches_are_filled_up_to_an_allowed_size() -> None:
+    calls = Calls()
+    settings = parameters("max_batch_size { value: 8 } allowed_batch_sizes: [4, 8]")
+    answers = run(calls, [rows(1, 2), rows(3, 4, 5)], settings)
+    assert [answer.tolist() for answer in answers] == [[2, 4], [6, 8, 10]]
+    assert calls.rows == [8]
+
+
+def test_a_request_larger_than_a_batch_is_refused_or_split() -> None:
+    calls = Calls()
+    (refused,) = run(calls, [rows(1, 2, 3)], parameters("max_batch_size { value: 2 }"))
+    assert refused.name == "INVALID_ARGUMENT"
+    assert refused.text == "Task size 3 is larger than maximum input batch size 2"
+    text = (
+        "max_batch_size { value: 9 } max_execution_batch_size { value: 2 } "
+        "enable_large_batch_splitting { value: true }"
+    )
+    (answer,) = run(calls, [rows(1, 2, 3)], parameters(text))
+    assert answer.tolist() == [2, 4, 6]
+    assert sorted(calls.rows) == [1, 2]
+
+
+def test_a_full_queue_is_unavailable() -> None:
+    text = (
+        "max_batch_size { value: 2 } max_enqueued_batches { value: 1 } "
+        "num_batch_threads { value: 1 } batch_timeout_micros { value: 20000 }"
+    )
+    answers = run(Calls(), [rows(1), rows(2), rows(3)], parameters(text))
+    assert [answer.tolist() for answer in answers[:2]] == [[2], [4]]
+    assert answers[2].name == "UNAVAILABLE"
+
+
+def test_a_batch_waits_for_more_until_its_time_is_over() -> None:
+    calls = Calls()
+    text = "max_batch_size { value: 3 } batch_timeout_micros { value: 30000 }"
+    run(calls, [rows(1), rows(2)], parameters(text))
+    assert calls.rows == [2]
+    run(calls, [rows(1), rows(2), rows(3)], parameters(text))
+    assert calls.rows == [2, 3]
+
+
+def test_variable_lengths_are_padded_when_asked_for() -> None:
+    text = "max_batch_size { value: 8 } pad_variable_length_inputs: true"
+    requests = [np.int32([[1, 2]]), np.int32([[5]])]
+    answers = run(Calls(), requests, parameters(text))
+    assert [answer.tolist() for answer in answers] == [[[2, 4]], [[10, 10]]]
+
+
+def test_an_output_without_the_rows_fails_the_batch() -> None:
+    answers = run(Calls(lambda x: x.sum()), [rows(1), rows(2)], parameters(""))
+    assert {answer.name for answer in answers} == {"FAILED_PRECONDITION"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["max_batch_size { value: 0 }", "allowed_batch_sizes: [4, 2]", "allowed_batch_sizes: [4]"],
+)
+def test_parameters_that_make_no_sense_are_refused(text: str) -> None:
+    with pytest.raises(StatusError):
+        parameters(text)

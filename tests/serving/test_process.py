@@ -1,0 +1,100 @@
+"""The process: its flags, its start, its end."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from estimand.cli.main import main
+from estimand.core.errors import ConfigError
+from estimand.serving import serve
+from estimand.serving.flags import Flags
+from tests.serving.running import Server, config_text, predict_request
+
+
+def test_requests_that_run_when_the_end_is_asked_for_are_answered(
+    start, models: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "models.config"
+    config.write_text(config_text({"slow": str(models / "slow")}))
+    server: Server = start(f"--model_config_file={config}")
+    server.wait_until_ready()
+    server.post("/v1/models/slow:predict", {"instances": [0.0]})
+    answers: list[object] = []
+
+    def ask_grpc() -> None:
+        response = server.prediction.Predict(predict_request("slow", x=np.float32([1])), timeout=20)
+        answers.append(response.outputs["y"].float_val[0])
+
+    def ask_rest() -> None:
+        answers.append(server.post("/v1/models/slow:predict", {"instances": [1.0]}).json())
+
+    threads = [threading.Thread(target=ask) for ask in (ask_grpc, ask_rest)]
+    for thread in threads:
+        thread.start()
+    metrics = "/monitoring/prometheus/metrics"
+    threads[0].join(0.1)
+    assert server.get(metrics).ok
+    server.process.send_signal(signal.SIGTERM)
+    for thread in threads:
+        thread.join()
+    assert server.process.wait(20) == 0
+    assert sorted(map(str, answers)) == ["2.0", "{'predictions': [2.0]}"]
+    assert "gRPC: 127.0.0.1:" in server.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "model_config_list { nonsense }",
+            "Error parsing text-format tensorflow.serving.ModelServerConfig",
+        ),
+        (config_text({"m": "relative"}), "Expected model m to have an absolute path or URI"),
+    ],
+)
+def test_a_bad_configuration_file_ends_the_start(tmp_path: Path, text: str, told: str) -> None:
+    config = tmp_path / "bad.config"
+    config.write_text(text)
+    with pytest.raises(ConfigError, match=told):
+        serve(Flags(model_config_file=str(config)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([], "No model to serve. Set --model_base_path=DIR"),
+        (["--model_base_path=/m", "--batching_parameters_file=b"], "without --enable_batching"),
+        (["--model_base_path=/m", "--port=1", "--rest_api_port", "1"], "the same as --port"),
+        (["--model_base_path=/m", "--transition_policy=fast"], "Use availability or resource"),
+        (["--model_base_path=/m", "--model_config_file=c"], "Keep one"),
+    ],
+)
+def test_flags_that_do_not_fit_together(arguments: list[str], text: str) -> None:
+    result = CliRunner().invoke(main, ["serve", *arguments])
+    assert result.exit_code == 1
+    assert text in result.output
+
+
+def test_flags_are_taken_with_and_without_an_equals_sign(monkeypatch) -> None:
+    seen: list[Flags] = []
+    monkeypatch.setattr(Flags, "check", lambda self: seen.append(self) or sys.exit(0))
+    arguments = ["--model_base_path", "/m", "--port=0", "--enable_batching", "--rest_api_port=1"]
+    CliRunner().invoke(main, ["serve", *arguments, "--enable_model_warmup=false"])
+    (flags,) = seen
+    assert flags.model_base_path == "/m"
+    assert flags.enable_batching is True
+    assert flags.enable_model_warmup is False
+    assert (flags.port, flags.rest_api_port) == (0, 1)
+
+
+def test_help_names_the_flags_of_tensorflow_serving() -> None:
+    text = CliRunner().invoke(main, ["serve", "--help"]).output
+    for flag in ("--model_config_file", "--rest_api_timeout_in_ms", "--file_system_poll_wait_sec"):
+        assert flag in text
