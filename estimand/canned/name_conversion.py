@@ -35,7 +35,9 @@ Values = Mapping[str, Any]
 _KINDS: dict[str, Any] = {kind.__name__: kind for kind in BY_NAME.values()}
 _V1_SLOTS = {old: (kind, new) for kind, slots in SLOTS.items() for new, old in slots.items()}
 _POWER = re.compile(r"(^|/)beta[12]_power(_\d+)?$")
-_V2_STATE = re.compile(r"^training/(?P<kind>[A-Za-z]+)(?P<suffix>_\d+)?/(?P<rest>.+)$")
+_V2_STATE = re.compile(
+    r"^(?P<outer>training(_\d+)?)/(?P<kind>[A-Za-z]+)(?P<suffix>_\d+)?/(?P<rest>.+)$"
+)
 _V1_SHARED = re.compile(
     re.escape(_V1_INPUT_LAYER) + r"(?P<name>[^/]+_shared_embedding)/embedding_weights$"
 )
@@ -182,7 +184,7 @@ def to_v1(values: Values) -> dict[str, Any]:
     step = int(np.asarray(values.get("global_step", 0)))
     for name, found in state.items():
         variable, _, slot = found["rest"].rpartition("/")
-        scope = f"training/{found['kind']}{found['suffix'] or ''}"
+        scope = f"{found['outer']}/{found['kind']}{found['suffix'] or ''}"
         if not variable:
             if slot in ("beta_1", "beta_2"):
                 power = f"{head}{slot.replace('_', '')}_power{found['suffix'] or ''}"

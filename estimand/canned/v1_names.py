@@ -35,7 +35,8 @@ SLOTS = {
 INFIXES = ("/t_0/", "/part_0/", "/")
 _SMALLEST_TRUSTED_POWER = 1e-30  # nearer to zero, float32 has lost what it was a power of
 
-_TRAINING = re.compile(r"^training/(?P<scope>[^/]+)/(?P<rest>.+)$")
+# A MultiHead of n heads trains in `training_<n>/`.
+_TRAINING = re.compile(r"^(?P<outer>training(_\d+)?)/(?P<scope>[^/]+)/(?P<rest>.+)$")
 _SHARED = re.compile(r"^[^/]+_shared_embedding$")
 _V1_INPUT_LAYER = "dnn/input_from_feature_columns/input_layer/"
 
@@ -55,7 +56,7 @@ def source_of(
         old = f"{_V1_INPUT_LAYER}{name}/embedding_weights"
         return Source((old,)) if old in stored else None
     found = _TRAINING.match(name)
-    if found is None or any(n.startswith("training/") for n in stored):
+    if found is None or any(_TRAINING.match(n) for n in stored):
         return None  # no state of an optimizer, or no v1 checkpoint
     scope, rest = found["scope"], found["rest"]
     kind = (kinds or {}).get(scope) or re.sub(r"_\d+$", "", scope)
@@ -63,12 +64,11 @@ def source_of(
         return Source(("global_step",)) if "global_step" in stored else None
     if "/" not in rest:
         return _hyper_source(name, rest, scope, stored, hypers or {})
-    return _slot_source(rest, kind, scope, stored, hypers or {})
+    rate = (hypers or {}).get(f"{found['outer']}/{scope}/learning_rate")
+    return _slot_source(rest, kind, stored, rate)
 
 
-def _slot_source(
-    rest: str, kind: str, scope: str, stored: Collection[str], hypers: Mapping[str, Any]
-) -> Source | None:
+def _slot_source(rest: str, kind: str, stored: Collection[str], rate: Any) -> Source | None:
     variable, _, slot = rest.rpartition("/")
     v1_slot = SLOTS.get(kind, {}).get(slot)
     if _SHARED.match(variable):
@@ -79,7 +79,6 @@ def _slot_source(
         return None
     if v1_slot != "Momentum":
         return Source((old,))
-    rate = hypers.get(f"training/{scope}/learning_rate")
     if not isinstance(rate, (int, float)):
         return None
     # v1 summed up gradients and applied the rate to the sum; Keras sums up the steps.
@@ -119,7 +118,7 @@ def note_optimizer(
     trained them. Theirs start from the values `slots`.
     """
     values = {scope + name: value for name, value in hypers.items()}
-    kinds = {scope.removeprefix("training/").rstrip("/"): kind}
+    kinds = {scope.split("/")[1]: kind}
 
     def find(name: str, stored: Collection[str]) -> Source | None:
         if not name.startswith(scope):

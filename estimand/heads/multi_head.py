@@ -189,6 +189,8 @@ class MultiHead(Head):
                 trainable_variables=trainable_variables,
                 train_op_fn=train_op_fn,
                 update_ops=update_ops,
+                # The original opened a scope "training" for each head before its own.
+                scope=f"training_{len(self._heads)}",
             )
         training.summarise(loss, regularization_losses)
         return EstimatorSpec(mode, predictions=predictions, loss=loss, train_op=train_op)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import tensorflow as tf
@@ -11,6 +12,9 @@ from estimand.core.errors import HeadError
 from estimand.engine.minimize import minimize
 from estimand.heads.keys import MetricKeys
 from estimand.heads.losses import divides_by_batch_size, regularization_loss
+
+# What the optimizer's variables are called after in checkpoints, while a train_op is being made.
+scope_in_checkpoints: ContextVar[str] = ContextVar("scope_in_checkpoints", default="training")
 
 
 def make_train_op(
@@ -21,6 +25,7 @@ def make_train_op(
     trainable_variables: Sequence[Any] | None = None,
     train_op_fn: Callable[[tf.Tensor], Any] | None = None,
     update_ops: Sequence[Any] | None = None,
+    scope: str = "training",
 ) -> tf.Operation | tf.Tensor:
     """The step that minimizes `loss`, by an optimizer or by the caller's own function."""
     _check_list("update_ops", update_ops)
@@ -32,14 +37,18 @@ def make_train_op(
             "optimizer=keras.optimizers.Adam(1e-3)."
         )
     # Optimizers of v1 name their counters after the scope they are made in.
-    with tf.compat.v1.name_scope(None), tf.compat.v1.name_scope("training"):
-        if train_op_fn is not None:
-            train_op = train_op_fn(loss)
-        else:
-            _check_optimizer(optimizer)
-            _check_list("trainable_variables", trainable_variables)
-            train_op = minimize(optimizer, _per_replica(loss, reduction), trainable_variables)
-        return tf.group(train_op, *update_ops) if update_ops else train_op
+    token = scope_in_checkpoints.set(scope)
+    try:
+        with tf.compat.v1.name_scope(None), tf.compat.v1.name_scope("training"):
+            if train_op_fn is not None:
+                train_op = train_op_fn(loss)
+            else:
+                _check_optimizer(optimizer)
+                _check_list("trainable_variables", trainable_variables)
+                train_op = minimize(optimizer, _per_replica(loss, reduction), trainable_variables)
+            return tf.group(train_op, *update_ops) if update_ops else train_op
+    finally:
+        scope_in_checkpoints.reset(token)
 
 
 def summarise(

@@ -83,6 +83,8 @@ def as_arrow(table: Any) -> Any:
     if hasattr(table, "collect") and hasattr(table, "lazy"):  # a query of Polars, not run yet
         table = table.collect()
     try:
+        if hasattr(table, "iloc"):  # the index of pandas is no column
+            return pyarrow.Table.from_pandas(table, preserve_index=False)
         return pyarrow.table(table)
     except (TypeError, ValueError, pyarrow.ArrowException) as error:
         raise InputError(

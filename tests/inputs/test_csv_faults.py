@@ -146,6 +146,18 @@ def test_compressed_file_that_was_cut_is_an_error_and_no_early_end(
     assert "cut or damaged" in str(fault)
 
 
+@pytest.mark.parametrize("damage", ["cut", "changed"])
+def test_compressed_file_that_is_damaged_in_its_first_rows(tmp_path: Path, damage: str) -> None:
+    data = bytearray(gzip.compress(f"n,w\n{GOOD}".encode()))
+    if damage == "cut":
+        del data[len(data) // 2 :]
+    else:
+        data[len(data) // 4 : len(data) // 2] = bytes(len(data) // 2 - len(data) // 4)
+    path = written(tmp_path, bytes(data), "t.csv.gz")
+    with pytest.raises(InputError, match="t.csv.gz: .* cut or damaged"):
+        opened(path)
+
+
 def test_file_removed_while_reading(tmp_path: Path) -> None:
     for name in ("1.csv", "2.csv"):
         written(tmp_path, "n\n1\n", name)

@@ -140,6 +140,20 @@ def test_shares_of_input_pipelines(folder: Path, pipelines: int) -> None:
     assert sorted(found) == sorted(keys(pixels(folder)))
 
 
+@pytest.mark.parametrize("pipelines", [2, 3])
+def test_shares_are_whole_though_each_pipeline_draws_an_order_of_its_own(
+    folder: Path, pipelines: int
+) -> None:
+    found = []
+    for i in range(pipelines):
+        tf.random.set_seed(i)
+        context = tf.distribute.InputContext(pipelines, i, pipelines)
+        input_fn = image_folder_input_fn(folder, (HEIGHT, WIDTH), num_epochs=1)
+        [(features, _)] = batches(call(input_fn, mode="train", input_context=context))
+        found += keys(np.asarray(features["image"]))
+    assert sorted(found) == sorted(keys(pixels(folder)))
+
+
 # ------------------------------------------------------------------ augmentation
 
 

@@ -261,6 +261,12 @@ def test_tables_of_all_kinds(make: Any) -> None:
     ]
 
 
+def test_index_of_a_data_frame_is_no_column() -> None:
+    frame = pd.DataFrame({"a": [1, 2, 3]}).iloc[[2, 0]]
+    [(features, _)] = batches(call(table_input_fn(frame), mode="eval"))
+    assert {name: list(values) for name, values in features.items()} == {"a": [3, 1]}
+
+
 def test_missing_value_of_a_table() -> None:
     table = pl.DataFrame({"a": [1, None]})
     with pytest.raises(InputError, match="table_input_fn: row 1, column 'a': the value is missing"):

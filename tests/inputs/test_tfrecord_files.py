@@ -135,6 +135,20 @@ def test_workers_share_files_or_records(
     assert all(contiguous) is by_file
 
 
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+@pytest.mark.parametrize("workers", [3, 5])
+def test_workers_share_shuffled_records_though_each_draws_an_order_of_its_own(
+    files: str, workers: int, on_error: str
+) -> None:
+    found = []
+    for worker in range(workers):
+        tf.random.set_seed(worker)
+        context = tf.distribute.InputContext(workers, worker, workers)
+        read = est.inputs.tfrecord_input_fn(files, DENSE, "n", num_epochs=1, on_error=on_error)
+        found += numbers(call(read, mode="train", input_context=context))
+    assert sorted(found) == list(range(ROWS))
+
+
 @pytest.mark.parametrize("spec", [SPEC, DENSE])
 @pytest.mark.parametrize("cache", [False, True])
 def test_position_continues_with_the_next_unseen_batch(

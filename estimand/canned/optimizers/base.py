@@ -2,7 +2,8 @@
 
 `tf.estimator` trained its canned models with the optimizers of Keras 2. Those keep their state in
 variables called `training/<optimizer>/<variable>/<slot>`, and their hyperparameters in variables,
-too: `training/<optimizer>/learning_rate`. Keras 3 has neither the names nor quite the arithmetic,
+too: `training/<optimizer>/learning_rate`. (With a `MultiHead` of n heads it is `training_<n>/…`.)
+Keras 3 has neither the names nor quite the arithmetic,
 so the five optimizers that canned models offer by name are written here, on TensorFlow's kernels.
 """
 
@@ -19,6 +20,7 @@ import tensorflow as tf
 from estimand.canned import v1_names
 from estimand.core.errors import ConfigError, ModelFnError
 from estimand.engine.minimize import minimize
+from estimand.heads.training import scope_in_checkpoints
 
 # A number, a tensor, a function without arguments, or a schedule: a function of the step.
 Hyper: TypeAlias = float | tf.Tensor | Callable[..., Any]
@@ -188,10 +190,11 @@ def _scope_of_its_own(name: str) -> Iterator[str]:
     """The prefix of this optimizer's variables; the second of one name in a model gets `_1`."""
     graph = tf.compat.v1.get_default_graph()
     taken = graph.get_collection(_SCOPES)
-    scope, count = f"training/{name}/", 0
+    outer = scope_in_checkpoints.get()
+    scope, count = f"{outer}/{name}/", 0
     while scope in taken:
         count += 1
-        scope = f"training/{name}_{count}/"
+        scope = f"{outer}/{name}_{count}/"
     graph.add_to_collection(_SCOPES, scope)
     with tf.compat.v1.name_scope(scope):
         yield scope

@@ -132,9 +132,11 @@ def _made_anew(given: Any) -> Any:
     """A Keras optimizer with the settings of the given one: once built, it serves one model."""
     if isinstance(given, LegacyOptimizer) or not hasattr(given, "get_config"):
         return given
-    settings = given.get_config()
+    with tf_private.eager_mode():  # the config has the present value of the rate's variable
+        settings = given.get_config()
     if "learning_rate" in settings:
         settings["learning_rate"] = tf_private.keras_learning_rate(given)
+    _leave_out_of_checkpoints(given)
     return type(given).from_config(settings)
 
 

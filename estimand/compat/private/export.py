@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Mapping
@@ -52,16 +53,15 @@ def build_all_signature_defs(
     if export_outputs is None or not isinstance(export_outputs, Mapping):
         raise ValueError(f"export_outputs must be a dict and not {type(export_outputs)}.")
     found: dict[str, Any] = {}
-    sources = {None: receiver_tensors, **(receiver_tensors_alternatives or {})}
+    sources: dict[Any, Any] = {None: receiver_tensors, **(receiver_tensors_alternatives or {})}
     for alternative, tensors in sources.items():
         if not isinstance(tensors, Mapping):
             tensors = {"input": tensors}
         for key, output in export_outputs.items():
             name = f"{alternative}:{key or 'None'}" if alternative else key
-            try:
-                found[name or "None" if alternative else name] = output.as_signature_def(tensors)
-            except ValueError:
-                continue
+            # An output that these receivers cannot feed is left out, not an error.
+            with contextlib.suppress(ValueError):
+                found[name] = output.as_signature_def(tensors)
     if not serving_only:
         return found
     return {k: v for k, v in found.items() if _is_for_serving(v)}

@@ -32,7 +32,7 @@ def _largest_export_versions(n: int) -> Policy:
     """Choose the n newest."""
 
     def choose(paths: list[Path]) -> list[Path]:
-        return sorted(heapq.nlargest(n, paths, key=lambda path: path.export_version))
+        return sorted(heapq.nlargest(n, paths, key=lambda path: path.export_version or 0))
 
     return choose
 

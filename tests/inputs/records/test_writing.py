@@ -111,6 +111,21 @@ def test_kinds_overrule_what_a_csv_file_looks_like(tmp_path: Path) -> None:
     assert est.records.schema(tmp_path / "a").features["n"].kind == "float"
 
 
+def test_numbers_of_a_csv_file_can_be_kept_as_text(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("zip,n\n00501,1\n,2\n")
+    est.records.write(tmp_path / "a", tmp_path / "a.csv", kinds={"zip": "bytes"})
+    assert rows_of(tmp_path / "a") == [{"n": 1, "zip": b"00501"}, {"n": 2}]
+
+
+def test_csv_file_that_cannot_be_decoded(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"n,t\n1,caf\xe9\n")
+    with pytest.raises(InputError, match="a.csv' is not UTF-8 .*iconv -f LATIN1"):
+        est.records.write(tmp_path / "a", tmp_path / "a.csv")
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"n\n1\n2\n3\n")[:-9])
+    with pytest.raises(InputError, match="b.csv.gz': .* cut or damaged"):
+        est.records.write(tmp_path / "b", tmp_path / "b.csv.gz")
+
+
 def test_folder_of_image_folders(tmp_path: Path) -> None:
     for name in ("cat", "ant"):
         (tmp_path / "in" / name).mkdir(parents=True)
@@ -138,6 +153,7 @@ def test_folder_of_image_folders(tmp_path: Path) -> None:
         ([1, 2], "row 0 is int"),
         (np.zeros(3), "needs a name"),
         ({"x": 5}, "must hold a column"),
+        (pd.DataFrame([[1, 2]], columns=["x", "x"]), "a column name twice: .'x', 'x'."),
     ],
 )
 def test_unusable_data_is_named(tmp_path: Path, data: Any, message: str) -> None:

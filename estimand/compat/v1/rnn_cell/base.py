@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
-from estimand.compat.v1.layers import Layer
+from estimand.compat.v1.layers import Layer, identifiers
 from estimand.compat.v1.layers.errors import LayerError, LayerTypeError
 
 v1 = tf.compat.v1
@@ -77,6 +78,13 @@ def input_depth(input_shape: Any) -> int:
             "static last dimension, for example with tf.ensure_shape."
         )
     return depth
+
+
+def activation_of(identifier: Any) -> Callable[[Any], Any]:
+    """A callable; tanh if nothing is given."""
+    if identifier is None:
+        return tf.tanh
+    return identifiers.activation(identifier) or tf.identity
 
 
 def check_cell(cell: Any, what: str = "cell") -> None:

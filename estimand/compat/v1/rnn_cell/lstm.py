@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from estimand.compat.v1.layers import identifiers
 from estimand.compat.v1.layers.errors import LayerTypeError
-from estimand.compat.v1.rnn_cell.base import RNNCell, input_depth
+from estimand.compat.v1.rnn_cell.base import RNNCell, activation_of, input_depth
 
 
 class LSTMStateTuple(NamedTuple):
@@ -67,7 +67,7 @@ class BasicLSTMCell(_MemoryCell):
         self._num_units = num_units
         self._forget_bias = forget_bias
         self._state_is_tuple = state_is_tuple
-        self._activation = identifiers.activation(activation) if activation else tf.tanh
+        self._activation = activation_of(activation)
 
     def build(self, input_shape: Any) -> None:
         units = self._num_units
@@ -119,7 +119,7 @@ class LSTMCell(_MemoryCell):
         self._proj_shards = num_proj_shards
         self._forget_bias = forget_bias
         self._state_is_tuple = state_is_tuple
-        self._activation = identifiers.activation(activation) if activation else tf.tanh
+        self._activation = activation_of(activation)
 
     @property
     def output_size(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.compat.v1.layers import identifiers
-from estimand.compat.v1.rnn_cell.base import RNNCell, input_depth
+from estimand.compat.v1.rnn_cell.base import RNNCell, activation_of, input_depth
 
 
 class _PlainCell(RNNCell):
@@ -24,7 +24,7 @@ class _PlainCell(RNNCell):
     ) -> None:
         super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
         self._num_units = num_units
-        self._activation = identifiers.activation(activation) if activation else tf.tanh
+        self._activation = activation_of(activation)
 
     @property
     def state_size(self) -> int:
