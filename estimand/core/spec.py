@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -237,6 +238,10 @@ def _checked_exporters(exporters: Any) -> tuple[Any, ...]:
             )
         if not isinstance(name, str):
             raise SpecError(f"An Exporter must have a string name. Given: {type(name)}")
+        if os.path.isabs(name) or ".." in name.replace("\\", "/").split("/"):
+            raise SpecError(
+                f"The exporter name {name!r} leads out of model_dir/export. Give a plain name."
+            )
     if len(set(names)) < len(names):
         raise SpecError(
             "`exporters` must have unique names. Such a name cannot be `None`. "

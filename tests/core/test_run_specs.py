@@ -105,6 +105,10 @@ def test_max_steps_must_be_positive(max_steps):
             {"exporters": [exporter(3)]},
             "An Exporter must have a string name. Given: <class 'int'>",
         ),
+        (
+            {"exporters": [exporter("../../outside")]},
+            "The exporter name '../../outside' leads out of model_dir/export. Give a plain name.",
+        ),
     ],
 )
 def test_eval_spec_with_wrong_values(fields, sentence):
