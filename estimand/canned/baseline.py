@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.canned.linear import head_scope
+from estimand.canned.optimizers import for_many_models
 from estimand.canned.optimizers.v1 import V1Naming
 from estimand.canned.training import (
     OptimizerChoice,
@@ -33,7 +34,8 @@ def baseline_model_fn(
     head: Any, optimizer: Any, weight_column: Any = None, v1: bool = False
 ) -> Callable[..., EstimatorSpec]:
     """The model function of a baseline."""
-    choice = OptimizerChoice(optimizer, _LEARNING_RATE, V1Naming("", head_scope(head)), v1)
+    naming = V1Naming("", head_scope(head))
+    choice = OptimizerChoice(for_many_models(optimizer), _LEARNING_RATE, naming, v1)
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
         del config

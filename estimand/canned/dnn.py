@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.canned.linear import head_scope, tuple_of
+from estimand.canned.optimizers import for_many_models
 from estimand.canned.optimizers.v1 import V1Naming
 from estimand.canned.parts import DeepPart
 from estimand.canned.training import (
@@ -34,10 +35,11 @@ def dnn_model_fn(
     v1: bool = False,
 ) -> Callable[..., EstimatorSpec]:
     """The model function of a deep model."""
-    units = tuple_of(hidden_units)
+    units: Any = None if hidden_units is None else tuple_of(hidden_units)
     part = DeepPart(units, tuple_of(feature_columns), activation_fn, dropout, batch_norm)
     naming = V1Naming("t_0", f"dnn/{head_scope(head)}")
-    choice = OptimizerChoice(optimizer, _V1_LEARNING_RATE if v1 else None, naming, v1)
+    rate = _V1_LEARNING_RATE if v1 else None
+    choice = OptimizerChoice(for_many_models(optimizer), rate, naming, v1)
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
         del config

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from estimand.canned import layers
 from estimand.canned.linear import head_scope, tuple_of
+from estimand.canned.optimizers import for_many_models
 from estimand.canned.optimizers.v1 import V1Naming, V1Optimizer
 from estimand.canned.parts import DeepPart, LinearPart, Logits, check_features
 from estimand.canned.training import (
@@ -147,6 +148,7 @@ def combined_model_fn(
     linear = LinearPart(tuple_of(linear_feature_columns), linear_sparse_combiner)
     units, columns = tuple_of(dnn_hidden_units), tuple_of(dnn_feature_columns)
     deep = DeepPart(units, columns, dnn_activation_fn, dnn_dropout, batch_norm)
+    linear_optimizer, dnn_optimizer = map(for_many_models, (linear_optimizer, dnn_optimizer))
     return CombinedModel(head, linear, linear_optimizer, deep, dnn_optimizer, v1)
 
 

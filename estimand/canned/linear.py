@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from estimand.canned.optimizers import for_many_models
 from estimand.canned.optimizers.ftrl import Ftrl
 from estimand.canned.optimizers.v1 import V1Naming
 from estimand.canned.parts import LinearPart
@@ -13,6 +14,7 @@ from estimand.canned.training import (
     rate_for_columns,
     regression_head,
 )
+from estimand.core.errors import ConfigError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.estimator.estimator import Estimator
@@ -28,6 +30,7 @@ def linear_model_fn(
     """The model function of a linear model."""
     part = LinearPart(tuple_of(feature_columns), sparse_combiner)
     naming = V1Naming("part_0", f"linear/{head_scope(head)}")
+    optimizer = for_many_models(optimizer)
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
         del config
@@ -61,6 +64,8 @@ def tuple_of(feature_columns: Any) -> Any:
 
 def head_scope(head: Any) -> str:
     """The name scope in which v1 heads built their ops."""
+    if not hasattr(head, "create_estimator_spec") or isinstance(head, type):
+        raise ConfigError(f"head must be a head, such as est.RegressionHead(). Given: {head!r}.")
     return getattr(head, "name", None) or "head"
 
 

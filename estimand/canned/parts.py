@@ -85,6 +85,13 @@ class LinearPart:
     feature_columns: Any
     sparse_combiner: str = "sum"
 
+    def __post_init__(self) -> None:
+        if self.sparse_combiner not in ("sum", "mean", "sqrtn"):
+            raise ConfigError(
+                "sparse_combiner must be 'sum', 'mean' or 'sqrtn'. "
+                f"Given: {self.sparse_combiner!r}."
+            )
+
     def logits(self, features: Any, mode: str, units: int, scope: str = "linear") -> Logits:
         """Builds the part in a variable scope of its own."""
         del mode  # a linear model is the same in all

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.canned.linear import tuple_of
-from estimand.canned.optimizers import choose_optimizer
+from estimand.canned.optimizers import choose_optimizer, for_many_models
 from estimand.canned.parts import check_features
 from estimand.canned.rnn_layers import USE_DEFAULT, check_cells, recurrent_layer
 from estimand.core.errors import ConfigError
@@ -137,6 +137,7 @@ def rnn_model_fn(
     optimizer: Any,
 ) -> Callable[..., EstimatorSpec]:
     """The model function of a recurrent model."""
+    optimizer = for_many_models(optimizer)
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
         del config

@@ -188,10 +188,9 @@ def custom_layer() -> Any:
 def recurrent() -> Any:
     model = keras.Sequential(
         [
-            keras.Input([7], dtype="int32"),
+            keras.Input([4], dtype="int32"),
             keras.layers.Embedding(11, 4),
-            keras.layers.Bidirectional(keras.layers.LSTM(3, dropout=0.3, return_sequences=True)),
-            keras.layers.GRU(3, recurrent_dropout=0.2),
+            keras.layers.Bidirectional(keras.layers.GRU(3, dropout=0.3, recurrent_dropout=0.2)),
             keras.layers.Dense(1, activation="sigmoid"),
         ]
     )
@@ -275,7 +274,7 @@ CASES = {
     "half_precision": Case(half_precision, X, AMOUNT),
     "normalized": Case(normalized, X, AMOUNT),
     "nested": Case(nested, X, AMOUNT),
-    "recurrent": Case(recurrent, classes(11, ROWS * 7).reshape(ROWS, 7), classes(2)[:, None]),
+    "recurrent": Case(recurrent, classes(11, ROWS * 4).reshape(ROWS, 4), classes(2)[:, None]),
     "subclassed": Case(subclassed, X, AMOUNT),
     "two_towers": Case(
         two_towers, {"left": LEFT, "right": RIGHT}, {"price": AMOUNT, "kind": Y[:, None]}

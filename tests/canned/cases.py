@@ -18,7 +18,7 @@ ROWS, BATCH, STEPS, MORE_STEPS = 100, 20, 40, 30
 fc = tf.feature_column
 
 
-def table() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+def table() -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Features and several labels for them; RandomState gives the same on every version."""
     random = np.random.RandomState(7)
     x = random.uniform(-1, 1, (ROWS, 2)).astype("float32")
@@ -34,7 +34,7 @@ def table() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         "weight": random.uniform(0.2, 2.0, ROWS).astype("float32"),
         "other_ids": random.randint(0, 6, ROWS).astype("int64"),
     }
-    labels = {
+    labels: dict[str, Any] = {
         "binary": (score > 0).astype("int64"),
         "three": three,
         "words": np.array([b"low", b"mid", b"high"])[three],
@@ -42,6 +42,7 @@ def table() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         "number": score.astype("float32"),
         "two_numbers": np.stack([score, x[:, 1]], 1).astype("float32"),
     }
+    labels["two_heads"] = {"is": labels["binary"], "much": labels["two_numbers"]}
     return features, labels
 
 
@@ -59,6 +60,11 @@ def shared(make: Callable[..., Any]) -> list[Any]:
         ids = fc.categorical_column_with_identity("ids", 6)
         other_ids = fc.categorical_column_with_identity("other_ids", 6)
         return list(make([ids, other_ids], 3))
+
+
+def plain(row: dict[Any, Any]) -> dict[str, Any]:
+    """A row of predictions with keys that are text: those of several heads are tuples."""
+    return {k if isinstance(k, str) else "/".join(k): v for k, v in row.items()}
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,21 @@ def _schedule() -> Any:
 
 
 CASES = {
+    "dnn_estimator_two_heads": Case(
+        lambda use, c, more: use.estimator.DNNEstimator(
+            use.estimator.MultiHead(
+                [
+                    use.estimator.BinaryClassHead(name="is", weight_column="weight"),
+                    use.estimator.RegressionHead(2, name="much"),
+                ],
+                head_weights=[0.3, 1.7],
+            ),
+            [6],
+            c.deep,
+            **more,
+        ),
+        "two_heads",
+    ),
     "linear_regressor_weights": Case(
         lambda use, c, more: use.estimator.LinearRegressor(
             c.wide,

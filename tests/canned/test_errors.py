@@ -67,10 +67,28 @@ def test_names_instead_of_columns(columns: Any) -> None:
         train(est.LinearClassifier(columns))
 
 
-@pytest.mark.parametrize("units", [10, ["a"], [0], [-3, 4], [2.5]])
+@pytest.mark.parametrize("units", [10, None, ["a"], [0], [-3, 4], [2.5]])
 def test_hidden_units(units: Any) -> None:
     with pytest.raises(ValueError, match=r"hidden_units must be .* such as \[64, 32\]\. Given"):
         train(est.DNNClassifier(units, [C.x]))
+
+
+def test_sparse_combiner() -> None:
+    message = "sparse_combiner must be 'sum', 'mean' or 'sqrtn'. Given: 'max'"
+    with pytest.raises(ValueError, match=message):
+        est.LinearClassifier([C.word], sparse_combiner="max")
+    with pytest.raises(ValueError, match=message):
+        est.DNNLinearCombinedClassifier(
+            linear_feature_columns=[C.word], linear_sparse_combiner="max"
+        )
+
+
+@pytest.mark.parametrize("head", ["regression", None, est.RegressionHead])
+def test_what_is_no_head(head: Any) -> None:
+    with pytest.raises(ValueError, match="head must be a head, such as"):
+        est.DNNEstimator(head, [3], [C.x])
+    with pytest.raises(ValueError, match="head must be a head, such as"):
+        est.BaselineEstimator(head)
 
 
 def test_wide_deep_without_parts() -> None:

@@ -93,6 +93,37 @@ def test_other_keras_optimizers_are_used_as_they_are(make: Callable[[], Any]) ->
         assert estimator.get_variable_value("global_step") == 3
 
 
+@pytest.mark.parametrize("run_eagerly", [False, True])
+def test_an_instance_of_another_kind_goes_on_in_several_calls(run_eagerly: bool) -> None:
+    config = est.RunConfig(tf_random_seed=1, run_eagerly=run_eagerly)
+
+    def estimator(optimizer: Any) -> est.Estimator:
+        return est.DNNClassifier([3], C.deep, optimizer=optimizer, config=config)
+
+    def input_fn() -> tf.data.Dataset:
+        return CASE.input_fn(repeat=False).take(2).repeat()
+
+    in_two_calls = estimator(keras.optimizers.Nadam(0.01, name="nadam"))
+    in_two_calls.train(input_fn, steps=2).train(input_fn, steps=2)
+    in_one = estimator(lambda: keras.optimizers.Nadam(0.01)).train(input_fn, steps=4)
+    assert in_two_calls.get_variable_names() == in_one.get_variable_names()
+    assert_same_weights(in_two_calls, in_one)
+
+
+def test_one_instance_for_both_parts() -> None:
+    optimizer = keras.optimizers.Nadam(0.01)
+    estimator = est.DNNLinearCombinedClassifier(
+        linear_feature_columns=C.wide,
+        linear_optimizer=optimizer,
+        dnn_feature_columns=C.deep,
+        dnn_optimizer=optimizer,
+        dnn_hidden_units=[3],
+    )
+    for _ in range(2):
+        estimator.train(CASE.input_fn, steps=2)
+    assert estimator.get_variable_value("global_step") == 4
+
+
 def test_schedules_follow_the_global_step() -> None:
     schedule = keras.optimizers.schedules.PiecewiseConstantDecay([1], [0.1, 0.0])
     one = trained(keras.optimizers.SGD(schedule), steps=2)

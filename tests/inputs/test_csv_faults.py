@@ -149,13 +149,14 @@ def test_compressed_file_that_was_cut_is_an_error_and_no_early_end(
 @pytest.mark.parametrize("damage", ["cut", "changed"])
 def test_compressed_file_that_is_damaged_in_its_first_rows(tmp_path: Path, damage: str) -> None:
     data = bytearray(gzip.compress(f"n,w\n{GOOD}".encode()))
+    place = len(data) * 3 // 4
     if damage == "cut":
-        del data[len(data) // 2 :]
+        del data[place:]
     else:
-        data[len(data) // 4 : len(data) // 2] = bytes(len(data) // 2 - len(data) // 4)
+        data[place : place + 100] = bytes(100)
     path = written(tmp_path, bytes(data), "t.csv.gz")
-    with pytest.raises(InputError, match="t.csv.gz: .* cut or damaged"):
-        opened(path)
+    with pytest.raises(InputError, match=r"t.csv.gz: .* cut or damaged"):
+        opened(path, num_rows_for_inference=1500)
 
 
 def test_file_removed_while_reading(tmp_path: Path) -> None:

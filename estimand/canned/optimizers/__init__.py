@@ -10,7 +10,11 @@ from __future__ import annotations
 from estimand.canned.optimizers.adagrad import Adagrad
 from estimand.canned.optimizers.adam import Adam
 from estimand.canned.optimizers.base import LegacyOptimizer
-from estimand.canned.optimizers.choice import choose_optimizer, choose_v1_optimizer
+from estimand.canned.optimizers.choice import (
+    choose_optimizer,
+    choose_v1_optimizer,
+    for_many_models,
+)
 from estimand.canned.optimizers.ftrl import Ftrl
 from estimand.canned.optimizers.rmsprop import RMSprop
 from estimand.canned.optimizers.sgd import SGD
@@ -24,4 +28,5 @@ __all__ = [
     "RMSprop",
     "choose_optimizer",
     "choose_v1_optimizer",
+    "for_many_models",
 ]

@@ -2,9 +2,9 @@
 
 `tf.estimator` trained its canned models with the optimizers of Keras 2. Those keep their state in
 variables called `training/<optimizer>/<variable>/<slot>`, and their hyperparameters in variables,
-too: `training/<optimizer>/learning_rate`. (With a `MultiHead` of n heads it is `training_<n>/…`.)
-Keras 3 has neither the names nor quite the arithmetic,
-so the five optimizers that canned models offer by name are written here, on TensorFlow's kernels.
+too: `training/<optimizer>/learning_rate`. With a `MultiHead` of n heads it is `training_<n>/…`.
+Keras 3 has neither the names nor quite the arithmetic, so the five optimizers that canned models
+offer by name are written here, on TensorFlow's kernels.
 """
 
 from __future__ import annotations

@@ -73,6 +73,22 @@ def choose_v1_optimizer(given: Any, learning_rate: float, naming: V1Naming) -> A
     return _instance(given, naming)
 
 
+def for_many_models(given: Any) -> Any:
+    """What to keep of an optimizer that a user gives: a Keras one, once built, serves one model.
+
+    So an instance that is used as it is becomes a function that makes another like it. To be
+    called outside of the model function, where the variable of the rate can be read.
+    """
+    if not _is_optimizer(given) or isinstance(given, (type, _V1.Optimizer, LegacyOptimizer)):
+        return given
+    if not _stays_itself(given) or not hasattr(given, "get_config"):
+        return given
+    kind, settings = type(given), given.get_config()
+    if "learning_rate" in settings:
+        settings["learning_rate"] = tf_private.keras_learning_rate(given)
+    return lambda: kind.from_config(dict(settings))
+
+
 def _named(name: str, known: Mapping[str, Any]) -> Any:
     if name not in known:
         raise ConfigError(
@@ -82,8 +98,7 @@ def _named(name: str, known: Mapping[str, Any]) -> Any:
 
 
 def _instance(given: Any, naming: V1Naming | None) -> Any:
-    made_here = callable(given) and not _is_optimizer(given)
-    if made_here:
+    if callable(given) and not _is_optimizer(given):
         given = given()
         if isinstance(given, str):
             return choose_optimizer(given)
@@ -96,8 +111,7 @@ def _instance(given: Any, naming: V1Naming | None) -> Any:
             "keras.optimizers.Adam(1e-3) or tf.compat.v1.train.AdamOptimizer(1e-3), or a "
             "function without arguments that returns one."
         )
-    ours = _ours(given)
-    return ours if made_here or ours is not given else _made_anew(given)
+    return _ours(given)
 
 
 def _is_optimizer(given: Any) -> bool:
@@ -111,11 +125,9 @@ def _ours(given: Any) -> Any:
 
     Others, and those with settings that Keras 2 did not have, are used as they are.
     """
-    kind = _KINDS.get(type(given).__name__)
-    if kind is None or isinstance(given, LegacyOptimizer):
+    if isinstance(given, LegacyOptimizer) or _stays_itself(given):
         return given
-    if any(getattr(given, setting, None) for setting in _BEYOND_US):
-        return given
+    kind = _KINDS[type(given).__name__]
     names = [*inspect.signature(kind).parameters, *_SHARED_ARGUMENTS]
     settings = {n: getattr(given, n, None) for n in names if n != "learning_rate"}
     arguments = {n: value for n, value in settings.items() if value is not None}
@@ -128,16 +140,9 @@ def _ours(given: Any) -> Any:
     return kind(**arguments)
 
 
-def _made_anew(given: Any) -> Any:
-    """A Keras optimizer with the settings of the given one: once built, it serves one model."""
-    if isinstance(given, LegacyOptimizer) or not hasattr(given, "get_config"):
-        return given
-    with tf_private.eager_mode():  # the config has the present value of the rate's variable
-        settings = given.get_config()
-    if "learning_rate" in settings:
-        settings["learning_rate"] = tf_private.keras_learning_rate(given)
-    _leave_out_of_checkpoints(given)
-    return type(given).from_config(settings)
+def _stays_itself(given: Any) -> bool:
+    unknown = type(given).__name__ not in _KINDS
+    return unknown or any(getattr(given, setting, None) for setting in _BEYOND_US)
 
 
 def _leave_out_of_checkpoints(given: Any) -> None:

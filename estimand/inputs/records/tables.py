@@ -260,9 +260,7 @@ def _parse_csv(
                 f"header has {len(names)}: {names}."
             )
     turned = zip(*rows, strict=True) if rows else ((),) * len(names)
-    return {
-        name: _typed(cells, kinds.get(name)) for name, cells in zip(names, turned, strict=True)
-    }
+    return {name: _typed(cells, kinds.get(name)) for name, cells in zip(names, turned, strict=True)}
 
 
 def _typed(cells: Sequence[str], kind: str | None) -> list[Any]:

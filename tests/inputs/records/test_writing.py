@@ -119,10 +119,10 @@ def test_numbers_of_a_csv_file_can_be_kept_as_text(tmp_path: Path) -> None:
 
 def test_csv_file_that_cannot_be_decoded(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"n,t\n1,caf\xe9\n")
-    with pytest.raises(InputError, match="a.csv' is not UTF-8 .*iconv -f LATIN1"):
+    with pytest.raises(InputError, match=r"a.csv' is not UTF-8 .*iconv -f LATIN1"):
         est.records.write(tmp_path / "a", tmp_path / "a.csv")
     (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"n\n1\n2\n3\n")[:-9])
-    with pytest.raises(InputError, match="b.csv.gz': .* cut or damaged"):
+    with pytest.raises(InputError, match=r"b.csv.gz': .* cut or damaged"):
         est.records.write(tmp_path / "b", tmp_path / "b.csv.gz")
 
 
