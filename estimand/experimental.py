@@ -14,6 +14,7 @@ _EARLY_STOPPING = "estimand.hooks.early_stopping"
 # Public name -> the module where it lives.
 _HOME = {
     "KMeans": "estimand.canned.kmeans",
+    "LinearSDCA": "estimand.compat.private.absent",
     "RNNClassifier": "estimand.canned.rnn",
     "RNNEstimator": "estimand.canned.rnn",
     "call_logit_fn": "estimand.canned.logit_fns",

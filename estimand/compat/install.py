@@ -65,7 +65,8 @@ def install() -> None:
     These are `tf.estimator`, `tf.compat.v1.estimator`, `tf.keras.estimator`, the modules below
     `tensorflow_estimator.python.estimator` and `tensorflow.python.estimator`, and, because
     TensorFlow lost them as well, `tf.compat.v1.layers`, `tf.compat.v1.nn.rnn_cell` and the parts
-    of `tf.contrib` that Estimator code used (as `tf.compat.v1.contrib` and `tensorflow.contrib`).
+    of `tf.contrib` that Estimator code used (as `tf.compat.v1.contrib` and `tensorflow.contrib`);
+    also the optimizers of `tf.keras.optimizers.legacy`, which Keras 3 only names.
     Call it before the code that needs them is imported. Calling it again changes nothing.
     """
     if _before:
@@ -75,10 +76,22 @@ def install() -> None:
     for name, module in _modules().items():
         _before.append((sys.modules, name, sys.modules.get(name, _ABSENT)))
         sys.modules[name] = module
+    # First: it loads Keras, which puts another module in the place of `tf.keras`.
+    _supply_legacy_optimizers(tf)
     for path, module_name in _ATTRIBUTES.items():
         above, _, attribute = path.rpartition(".")
         for owner in _owners(tf, above):
             _set(owner, attribute, sys.modules[module_name])
+
+
+def _supply_legacy_optimizers(tf: ModuleType) -> None:
+    """`tf.keras.optimizers.legacy`, which canned estimators were given: in Keras 3 only a name."""
+    from estimand.canned import optimizers
+
+    legacy = tf.keras.optimizers.legacy
+    for name in ("Adagrad", "Adam", "Ftrl", "RMSprop", "SGD"):
+        _set(legacy, name, getattr(optimizers, name))
+    _set(legacy, "Optimizer", optimizers.LegacyOptimizer)
 
 
 def _owners(tf: ModuleType, path: str) -> list[Any]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -109,3 +111,21 @@ def test_installing_twice_changes_nothing_and_uninstalling_all() -> None:
 def test_the_solver_that_is_not_offered_says_so() -> None:
     with pytest.raises(NotImplementedError, match="LinearSDCA is not offered"):
         tf.estimator.experimental.LinearSDCA("id")
+
+
+def test_legacy_keras_optimizers_train_canned_estimators(tmp_path: Path) -> None:
+    def input_fn() -> tf.data.Dataset:
+        x = np.linspace(-1, 1, 32, dtype="float32")
+        return tf.data.Dataset.from_tensor_slices(({"x": x}, (x > 0).astype("int64"))).batch(8)
+
+    estimator = tf.estimator.LinearClassifier(
+        [tf.feature_column.numeric_column("x")],
+        model_dir=tmp_path,
+        optimizer=lambda: tf.keras.optimizers.legacy.SGD(0.5, momentum=0.9),
+    )
+    estimator.train(input_fn)
+    weights = "training/SGD/linear/linear_model/x/weights/momentum"
+    assert weights in estimator.get_variable_names()
+    uninstall()
+    with pytest.raises(ImportError, match=r"keras\.optimizers\.legacy"):
+        tf.keras.optimizers.legacy.SGD(0.5)
