@@ -17,6 +17,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # has to be there before Ten
 settings.register_profile("estimand", deadline=None)
 settings.load_profile("estimand")
 
+# Run by hand with another TensorFlow, to make the numbers that tests compare with.
+collect_ignore_glob = ["*/fixtures/make*.py", "*/data/make*.py", "*/make_fixtures.py"]
+
 # Set by pytest itself, and by third parties when they are first imported inside a test.
 FOREIGN_VARIABLES = frozenset(
     {

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from estimand.core.errors import EstimandError
+
 _STDERR = 2  # the file descriptor that C++ code writes to; replacing sys.stderr would not reach it
 
 
@@ -26,8 +28,8 @@ def quiet_start(verbose: bool = False) -> Iterator[HeldBack]:
     """Holds back everything written to standard error inside the block.
 
     TensorFlow's libraries write some lines before they read `TF_CPP_MIN_LOG_LEVEL`, so that
-    variable alone does not silence them. If the block raises, or sets `show`, the text is printed
-    at its end; with `verbose` nothing is held back in the first place.
+    variable alone does not silence them. If the block raises something unexpected, or sets `show`,
+    the text is printed at its end; with `verbose` nothing is held back in the first place.
 
     >>> with quiet_start() as held_back:
     ...     import tensorflow
@@ -41,8 +43,9 @@ def quiet_start(verbose: bool = False) -> Iterator[HeldBack]:
         try:
             with _stderr_redirected_to(store):
                 yield answer
-        except BaseException:
-            answer.show = True
+        except BaseException as error:
+            # What goes wrong on purpose says all there is to say.
+            answer.show = not isinstance(error, EstimandError)
             raise
         finally:
             if answer.show:
