@@ -19,8 +19,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.canned import baseline, dnn, dnn_linear_combined, linear
+from estimand.canned import dnn, dnn_linear_combined, linear
 from estimand.canned.training import regression_head
+from estimand.compat.v1.baseline_models import (
+    BaselineClassifier as BaselineClassifier,
+)
+from estimand.compat.v1.baseline_models import (
+    BaselineEstimator as BaselineEstimator,
+)
+from estimand.compat.v1.baseline_models import (
+    BaselineRegressor as BaselineRegressor,
+)
 from estimand.estimator.estimator import Estimator
 from estimand.heads import binary_or_multi_class_head
 
@@ -354,52 +363,6 @@ class DNNLinearCombinedEstimator(_WideDeepEstimator):
             batch_norm,
             linear_sparse_combiner,
         )
-
-
-class BaselineClassifier(Estimator):
-    """Predicts the share of each class in the labels."""
-
-    def __init__(
-        self,
-        model_dir: Any = None,
-        n_classes: int = 2,
-        weight_column: Any = None,
-        label_vocabulary: Any = None,
-        optimizer: Any = "Ftrl",
-        config: Any = None,
-        loss_reduction: Any = _SUM,
-    ) -> None:
-        head = binary_or_multi_class_head(
-            n_classes, weight_column, label_vocabulary, loss_reduction
-        )
-        model_fn = baseline.baseline_model_fn(head, optimizer, weight_column, v1=True)
-        super().__init__(model_fn, model_dir, config)
-
-
-class BaselineRegressor(Estimator):
-    """Predicts the mean of the labels."""
-
-    def __init__(
-        self,
-        model_dir: Any = None,
-        label_dimension: int = 1,
-        weight_column: Any = None,
-        optimizer: Any = "Ftrl",
-        config: Any = None,
-        loss_reduction: Any = _SUM,
-    ) -> None:
-        head = regression_head(label_dimension, weight_column, loss_reduction)
-        model_fn = baseline.baseline_model_fn(head, optimizer, weight_column, v1=True)
-        super().__init__(model_fn, model_dir, config)
-
-
-class BaselineEstimator(Estimator):
-    """A baseline for any head."""
-
-    def __init__(
-        self, head: Any, model_dir: Any = None, optimizer: Any = "Ftrl", config: Any = None
-    ) -> None:
-        super().__init__(baseline.baseline_model_fn(head, optimizer, v1=True), model_dir, config)
 
 
 def __getattr__(name: str) -> Any:
