@@ -14,7 +14,7 @@ _EARLY_STOPPING = "estimand.hooks.early_stopping"
 # Public name -> the module where it lives.
 _HOME = {
     "KMeans": "estimand.canned.kmeans",
-    "LinearSDCA": "estimand.compat.private.absent",
+    "LinearSDCA": "estimand.canned.sdca",
     "RNNClassifier": "estimand.canned.rnn",
     "RNNEstimator": "estimand.canned.rnn",
     "call_logit_fn": "estimand.canned.logit_fns",

@@ -14,6 +14,7 @@ from estimand.canned.parts import DeepPart
 from estimand.canned.training import (
     OptimizerChoice,
     regression_head,
+    scope_of_head,
 )
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
@@ -44,15 +45,17 @@ def dnn_model_fn(
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
         del config
         logits = part.logits(features, mode, head.logits_dimension)
-        return head.create_estimator_spec(
-            features=features,
-            mode=mode,
-            labels=labels,
-            optimizer=choice.make() if mode == ModeKeys.TRAIN else None,
-            trainable_variables=logits.variables,
-            logits=logits.tensor,
-            update_ops=logits.update_ops,
-        )
+        optimizer = choice.make() if mode == ModeKeys.TRAIN else None
+        with scope_of_head("dnn/", v1):
+            return head.create_estimator_spec(
+                features=features,
+                mode=mode,
+                labels=labels,
+                optimizer=optimizer,
+                trainable_variables=logits.variables,
+                logits=logits.tensor,
+                update_ops=logits.update_ops,
+            )
 
     return model_fn
 

@@ -9,10 +9,12 @@ from estimand.canned.optimizers import for_many_models
 from estimand.canned.optimizers.ftrl import Ftrl
 from estimand.canned.optimizers.v1 import V1Naming
 from estimand.canned.parts import LinearPart
+from estimand.canned.sdca import LinearSDCA, sdca_model_fn
 from estimand.canned.training import (
     OptimizerChoice,
     rate_for_columns,
     regression_head,
+    scope_of_head,
 )
 from estimand.core.errors import ConfigError
 from estimand.core.modes import ModeKeys
@@ -28,6 +30,9 @@ def linear_model_fn(
     head: Any, feature_columns: Any, optimizer: Any, sparse_combiner: str, v1: bool = False
 ) -> Callable[..., EstimatorSpec]:
     """The model function of a linear model."""
+    if isinstance(optimizer, LinearSDCA):
+        head_scope(head)  # that it is one
+        return sdca_model_fn(head, tuple_of(feature_columns), optimizer, sparse_combiner, v1)
     part = LinearPart(tuple_of(feature_columns), sparse_combiner)
     naming = V1Naming("part_0", f"linear/{head_scope(head)}")
     optimizer = for_many_models(optimizer)
@@ -41,14 +46,15 @@ def linear_model_fn(
             if given is None:
                 given = Ftrl(rate_for_columns(_LEARNING_RATE, part.feature_columns))
             chosen = OptimizerChoice(given, _LEARNING_RATE, naming, v1).make()
-        return head.create_estimator_spec(
-            features=features,
-            mode=mode,
-            labels=labels,
-            optimizer=chosen,
-            trainable_variables=logits.variables,
-            logits=logits.tensor,
-        )
+        with scope_of_head("linear/", v1):
+            return head.create_estimator_spec(
+                features=features,
+                mode=mode,
+                labels=labels,
+                optimizer=chosen,
+                trainable_variables=logits.variables,
+                logits=logits.tensor,
+            )
 
     return model_fn
 

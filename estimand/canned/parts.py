@@ -92,7 +92,14 @@ class LinearPart:
                 f"Given: {self.sparse_combiner!r}."
             )
 
-    def logits(self, features: Any, mode: str, units: int, scope: str = "linear") -> Logits:
+    def logits(
+        self,
+        features: Any,
+        mode: str,
+        units: int,
+        scope: str = "linear",
+        variables_by_column: dict[Any, Any] | None = None,
+    ) -> Logits:
         """Builds the part in a variable scope of its own."""
         del mode  # a linear model is the same in all
         check_features(features)
@@ -100,16 +107,22 @@ class LinearPart:
 
         def build() -> tf.Tensor:
             with _v1.variable_scope(scope):
-                return self.build(features, units, bias)
+                return self.build(features, units, bias, variables_by_column)
 
         tensor, variables = with_variables(build)
         v1_names.note_shared_embeddings()
         self.summarise(bias, variables)
         return Logits(tensor, variables)
 
-    def build(self, features: Any, units: int, bias: list[Any]) -> tf.Tensor:
+    def build(
+        self,
+        features: Any,
+        units: int,
+        bias: list[Any],
+        variables_by_column: dict[Any, Any] | None = None,
+    ) -> tf.Tensor:
         """Builds the part in the current variable scope; gives out its bias."""
-        cols_to_vars: dict[Any, Any] = {}
+        cols_to_vars = {} if variables_by_column is None else variables_by_column
         logits = linear_model(
             features,
             self.feature_columns,

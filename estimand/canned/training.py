@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 from collections.abc import Sequence
@@ -43,6 +44,11 @@ def regression_head(label_dimension: int, weight_column: Any, loss_reduction: An
         weight_column=weight_column,
         loss_reduction=loss_reduction,
     )
+
+
+def scope_of_head(part: str, v1: bool) -> contextlib.AbstractContextManager[Any]:
+    """Where the head's operations are: in v1 inside the scope of the model, as `dnn/head/...`."""
+    return tf.compat.v1.name_scope(part) if v1 else contextlib.nullcontext()
 
 
 def rate_for_columns(highest: float, columns: Sequence[Any]) -> float:

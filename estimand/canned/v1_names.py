@@ -39,6 +39,11 @@ _SMALLEST_TRUSTED_POWER = 1e-30  # nearer to zero, float32 has lost what it was 
 _TRAINING = re.compile(r"^(?P<outer>training(_\d+)?)/(?P<scope>[^/]+)/(?P<rest>.+)$")
 _SHARED = re.compile(r"^[^/]+_shared_embedding$")
 _V1_INPUT_LAYER = "dnn/input_from_feature_columns/input_layer/"
+_V1_PART = re.compile(r"/(t|part)_0$")
+_V1_SHARED_WEIGHTS = re.compile(
+    re.escape(_V1_INPUT_LAYER) + r"(?P<name>[^/]+_shared_embedding)/embedding_weights$"
+)
+_POWER = re.compile(r"(^|/)beta(?P<number>[12])_power(?P<second>_1)?$")
 
 
 def source_of(
@@ -66,6 +71,40 @@ def source_of(
         return _hyper_source(name, rest, scope, stored, hypers or {})
     rate = (hypers or {}).get(f"{found['outer']}/{scope}/learning_rate")
     return _slot_source(rest, kind, stored, rate)
+
+
+def source_in_v2(name: str, stored: Collection[str]) -> Source | None:
+    """The other way round: where a checkpoint of today has the value of a v1 variable.
+
+    >>> today = {"training/Adagrad/dnn/logits/kernel/accumulator", "training/Adagrad/decay"}
+    >>> source_in_v2("dnn/logits/kernel/t_0/Adagrad", today).names
+    ('training/Adagrad/dnn/logits/kernel/accumulator',)
+    """
+    if power := _POWER.search(name):
+        beta = f"training/Adam{power['second'] or ''}/beta_{power['number']}"
+        if beta not in stored or "global_step" not in stored:
+            return None
+        return Source((beta, "global_step"), lambda b, n: np.asarray(b) ** (np.asarray(n) + 1.0))
+    before, _, v1_slot = name.rpartition("/")
+    kind, slot = next(
+        ((k, new) for k, slots in SLOTS.items() for new, old in slots.items() if old == v1_slot),
+        ("", ""),
+    )
+    variable = _V1_PART.sub("", before)
+    shared = _V1_SHARED_WEIGHTS.match(variable)
+    variable = shared["name"] if shared else variable
+    scopes = [f"training/{kind}{suffix}" for suffix in ("", "_1")]
+    scope = next((s for s in scopes if any(n.startswith(f"{s}/{variable}/") for n in stored)), None)
+    if scope is None:
+        return None
+    found = f"{scope}/{variable}/{slot}"
+    if found not in stored:
+        # v1 kept a momentum even where there was none.
+        return Source((), 0.0) if v1_slot == "RMSProp_1" else None
+    if v1_slot != "Momentum":
+        return Source((found,))
+    rate = f"{scope}/learning_rate"
+    return Source((found, rate), lambda steps, r: steps / -r) if rate in stored else None
 
 
 def _slot_source(rest: str, kind: str, stored: Collection[str], rate: Any) -> Source | None:
@@ -131,10 +170,18 @@ def note_optimizer(
     note_substitutes(tf.compat.v1.get_default_graph(), find)
 
 
+def note_v1_optimizer() -> None:
+    """Let the model being built, which has v1 names, be restored from today's checkpoints, too."""
+    note_substitutes(tf.compat.v1.get_default_graph(), source_in_v2)
+
+
 def note_shared_embeddings() -> None:
-    """Let the model being built take shared embeddings from v1 checkpoints, too."""
+    """Let the model being built take shared embeddings from checkpoints of the other names, too."""
 
     def find(name: str, stored: Collection[str]) -> Source | None:
-        return source_of(name, stored) if _SHARED.match(name) else None
+        if _SHARED.match(name):
+            return source_of(name, stored)
+        shared = _V1_SHARED_WEIGHTS.match(name)
+        return Source((shared["name"],)) if shared and shared["name"] in stored else None
 
     note_substitutes(tf.compat.v1.get_default_graph(), find)

@@ -6,9 +6,12 @@ import click
 
 from estimand import __version__
 from estimand.cli.checkpoint import checkpoint
+from estimand.cli.convert import convert
+from estimand.cli.data_service import data_service
 from estimand.cli.doctor import doctor
 from estimand.cli.eval import evaluate
 from estimand.cli.label import label
+from estimand.cli.launch import launch
 from estimand.cli.predict import predict
 from estimand.cli.records import records
 from estimand.cli.retrain import retrain
@@ -27,9 +30,12 @@ def main(context: click.Context, verbose: bool) -> None:
 
 
 main.add_command(checkpoint)
+main.add_command(convert)
+main.add_command(data_service)
 main.add_command(doctor)
 main.add_command(evaluate)
 main.add_command(label)
+main.add_command(launch)
 main.add_command(records)
 main.add_command(predict)
 main.add_command(retrain)

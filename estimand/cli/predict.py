@@ -68,7 +68,7 @@ def write(answers: Iterable[dict[str, Any]], output_format: str) -> None:
     answers = iter(answers)
     if output_format == "json":
         for answer in answers:
-            click.echo(json.dumps(answer, ensure_ascii=False))
+            click.echo(json.dumps(answer, ensure_ascii=False, allow_nan=False))
         return
     first = next(answers, None)
     if first is None:

@@ -118,7 +118,8 @@ def verify(
     for report in reports:
         if report.ok and not quiet:
             size = _size(report.file_bytes)
-            click.echo(f"{report.path}: {report.records:,} records in order ({size})")
+            state = f"in order ({size})" if report.records else "(an empty file)"
+            click.echo(f"{report.path}: {report.records:,} records {state}")
         for line in _problem_lines(report):
             click.echo(line, err=True)
     context.exit(_DAMAGED if damaged else 0)

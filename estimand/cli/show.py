@@ -12,6 +12,7 @@ from estimand.cli.quiet import quiet_start
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 @click.command()
@@ -59,26 +60,33 @@ def describe(export: str, graphs: list[Any], card: dict[str, Any]) -> dict[str, 
 def print_facts(console: Console, facts: dict[str, Any]) -> None:
     from rich.table import Table
 
-    from estimand.export.arrays import shape_text
-
     summary = Table.grid(padding=(0, 2))
     for name, value in _summary(facts):
         summary.add_row(f"[bold]{name}[/bold]", value)
     console.print(summary)
     for graph in facts["graphs"]:
-        table = Table(title=f"Signatures ({', '.join(graph['tags'])})", title_justify="left")
-        for column in ("signature", "method", "", "name", "type", "shape", "tensor"):
-            table.add_column(column, overflow="fold", no_wrap=column != "tensor")
         for name, signature in graph["signatures"].items():
-            method = signature["method"].rpartition("/")[2]
-            head = (name, method)
-            for part in ("inputs", "outputs"):
-                for key, info in signature[part].items():
-                    shape = shape_text(info["shape"]).replace("[", r"\[")
-                    table.add_row(*head, part[:-1], key, info["dtype"], shape, info["tensor"])
-                    head = ("", "")
-            table.add_section()
-        console.print(table)
+            console.print(_table(name, ", ".join(graph["tags"]), signature))
+
+
+def _table(name: str, tags: str, signature: dict[str, Any]) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from estimand.export.arrays import shape_text
+
+    method = signature["method"].rpartition("/")[2]
+    title = escape(f"{name} ({method}; {tags})")
+    table = Table(title=f"[bold]{title}[/bold]", title_justify="left", title_style="")
+    for column in ("", "name", "type", "shape", "tensor"):
+        table.add_column(column, overflow="fold", no_wrap=column != "tensor")
+    for part in ("inputs", "outputs"):
+        for key, info in signature[part].items():
+            kind = " ".join(filter(None, (info.get("kind"), info["dtype"])))
+            tensors = "\n".join(info.get("parts", [info["tensor"]]))
+            shape = shape_text(info["shape"])
+            table.add_row(part[:-1], *map(escape, (key, kind, shape, tensors)))
+    return table
 
 
 def _summary(facts: dict[str, Any]) -> list[tuple[str, str]]:

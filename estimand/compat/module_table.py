@@ -49,7 +49,7 @@ _EXPERIMENTAL = _at(
     "InMemoryEvaluatorHook build_raw_supervised_input_receiver_fn call_logit_fn "
     "make_early_stopping_hook make_stop_at_checkpoint_step_hook stop_if_higher_hook "
     "stop_if_lower_hook stop_if_no_decrease_hook stop_if_no_increase_hook",
-) | {"LinearSDCA": f"{_OURS}.absent:LinearSDCA"}
+) | {"LinearSDCA": "estimand.canned.sdca:LinearSDCA"}
 _EXPORT_OUTPUTS = "ClassificationOutput EvalOutput ExportOutput PredictOutput RegressionOutput"
 _SERVING = (
     "ServingInputReceiver TensorServingInputReceiver build_parsing_serving_input_receiver_fn "
@@ -174,11 +174,13 @@ PRIVATE: dict[str, Names] = {
     ),
     "canned.baseline": _both("Baseline"),
     "canned.dnn": _both("DNN")
+    | _at("estimand.canned.logit_fns", "dnn_logit_fn_builder")
+    | _at(f"{_OURS}.canned_model_fns", "_dnn_model_fn dnn_logit_fn_builder_v2 dnn_model_fn_v2"),
+    "canned.dnn_linear_combined": _both("DNNLinearCombined")
     | _at(
-        "estimand.canned.logit_fns",
-        "dnn_logit_fn_builder dnn_logit_fn_builder_v2=dnn_logit_fn_builder",
+        f"{_OURS}.canned_model_fns",
+        "_dnn_linear_combined_model_fn _dnn_linear_combined_model_fn_v2",
     ),
-    "canned.dnn_linear_combined": _both("DNNLinearCombined"),
     "canned.head": _at(
         f"{_OURS}.canned_heads",
         "LossSpec _Head _binary_logistic_head_with_sigmoid_cross_entropy_loss "
@@ -192,7 +194,12 @@ PRIVATE: dict[str, Names] = {
         "estimand.canned.logit_fns",
         "linear_logit_fn_builder linear_logit_fn_builder_v2=linear_logit_fn_builder",
     )
-    | {"LinearSDCA": f"{_OURS}.absent:LinearSDCA"},
+    | _at(
+        f"{_OURS}.canned_model_fns",
+        "_compute_fraction_of_zero _linear_model_fn _linear_model_fn_v2",
+    )
+    | _at("estimand.features.keras_layers", "LinearModel")
+    | {"LinearSDCA": "estimand.canned.sdca:LinearSDCA"},
     "canned.metric_keys": _at("estimand.heads.keys", "MetricKeys"),
     "canned.optimizers": _at(
         f"{_OURS}.optimizers", "get_optimizer_instance get_optimizer_instance_v2"

@@ -58,12 +58,20 @@ class ExportWriteError(EstimandError, OSError):
     """An exported model could not be written: permission, disk full, a file in the way."""
 
 
+class ConversionError(EstimandError, ValueError):
+    """An exported model cannot be had in the form that was asked for."""
+
+
 class NoModelError(EstimandError, FileNotFoundError):
     """There is no exported model where one is to be loaded from."""
 
 
 class ModelDirBusyError(EstimandError, RuntimeError):
     """Another process is training in the same `model_dir`."""
+
+
+class ClusterError(EstimandError, RuntimeError):
+    """The processes of a cluster did not find each other, or one of them was lost."""
 
 
 class WarmStartError(EstimandError, ValueError):

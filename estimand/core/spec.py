@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -118,7 +120,7 @@ class TrainSpec(_TrainSpecFields):
         return super().__new__(
             cls,
             input_fn=_callable(input_fn),
-            max_steps=_positive(max_steps, "max_steps"),
+            max_steps=_steps(max_steps, "max_steps"),
             hooks=checks.checked_hooks(hooks, _RUN_HOOKS),
             saving_listeners=checks.checked_listeners(saving_listeners),
         )
@@ -170,13 +172,13 @@ class EvalSpec(_EvalSpecFields):
         return super().__new__(
             cls,
             input_fn=_callable(input_fn),
-            steps=_positive(steps, "steps"),
+            steps=_steps(steps, "steps"),
             name=name,
             hooks=checks.checked_hooks(hooks, _RUN_HOOKS),
             exporters=_checked_exporters(exporters),
             start_delay_secs=_not_negative(start_delay_secs, "start_delay_secs"),
             throttle_secs=_not_negative(throttle_secs, "throttle_secs"),
-            every_n_steps=_positive(every_n_steps, "every_n_steps"),
+            every_n_steps=_whole(every_n_steps, "every_n_steps"),
             every_n_secs=_positive(every_n_secs, "every_n_secs"),
         )
 
@@ -206,13 +208,39 @@ def _callable(input_fn: Any) -> Callable[..., Any]:
     return input_fn
 
 
+def _steps(value: Any, name: str) -> int | None:
+    """As many whole steps as cover the number: programs write `rows / batch_size`."""
+    value = _positive(value, name)
+    return None if value is None else math.ceil(value)
+
+
+def _whole(value: Any, name: str) -> int | None:
+    value = _positive(value, name)
+    if value is not None and value != int(value):
+        raise SpecError(f"Must specify {name} as a whole number of steps, given: {value}")
+    return None if value is None else int(value)
+
+
 def _positive(value: Any, name: str) -> Any:
+    if value is not None:
+        _check_number(value, name)
     if value is not None and value <= 0:
         raise SpecError(f"Must specify {name} > 0, given: {value}")
     return value
 
 
+def _check_number(value: Any, name: str) -> None:
+    # A tensor or an array of one number will do, as it always did.
+    if not isinstance(value, numbers.Real) and getattr(value, "shape", None) != ():
+        raise SpecTypeError(
+            f"Must specify {name} as a number, given: {value!r} ({type(value).__name__})"
+        )
+    if value != value or (value == math.inf and name.endswith("steps")):
+        raise SpecError(f"Must specify {name} as a finite number, given: {value}")
+
+
 def _not_negative(value: Any, name: str) -> Any:
+    _check_number(value, name)
     if value < 0:
         raise SpecError(f"Must specify {name} >= 0, given: {value}")
     return value

@@ -2,18 +2,33 @@
 
 Two dialects are understood. The one of `tf.estimator` names a chief and keeps the evaluator
 outside the cluster. The one of TensorFlow 2's strategies may list the evaluator inside it, and
-may name no chief, in which case worker 0 plays its part.
+may name no chief, in which case worker 0 plays its part. Only with parameter servers there has to
+be one: it drives the workers and is none of them.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from estimand.core.errors import ConfigError, EstimandError
 
+_log = logging.getLogger("estimand")
+
+# Others are passed over, as tf.estimator does: schedulers put things of their own there.
+_KEYS = (
+    "cluster",
+    "environment",
+    "eval_session_master",
+    "model_dir",
+    "service",
+    "session_master",
+    "task",
+)
 _LOCAL = ""  # The address of "this process".
 _NOTE = "\n\nNote that these values may be coming from the TF_CONFIG environment variable."
 
@@ -66,6 +81,7 @@ def parse_tf_config(environ: Mapping[str, str]) -> TaskConfig:
     (False, 1, 'grpc://b:1')
     """
     settings = _load(environ.get("TF_CONFIG", ""))
+    _warn_of_misspelt(settings)
     common: dict[str, Any] = {
         "service": _checked_service(settings.get("service")),
         "model_dir": _checked_model_dir(settings.get("model_dir")),
@@ -141,6 +157,13 @@ def _load(text: str) -> dict[str, Any]:
     return _as_object(settings, "TF_CONFIG")
 
 
+def _warn_of_misspelt(settings: Mapping[str, Any]) -> None:
+    for key in set(settings) - set(_KEYS):
+        meant = difflib.get_close_matches(key.lower(), _KEYS, n=1, cutoff=0.8)
+        if meant and meant[0] not in settings:
+            _log.warning("TF_CONFIG has %r, which nobody reads. Is %r meant?", key, meant[0])
+
+
 def _as_object(value: Any, where: str) -> dict[str, Any]:
     if value is None:
         return {}
@@ -205,6 +228,12 @@ def _chief_type(cluster: Mapping[str, Mapping[int, str]]) -> str:
             )
         if role in cluster:
             return role
+    if TaskType.PS in cluster:
+        raise ConfigError(
+            'If "cluster" is set in TF_CONFIG, it must have one "chief" node. Without parameter '
+            "servers worker 0 could act as chief; with them it cannot. Add "
+            f'"chief": ["host:port"] to the cluster. Given: {_show(cluster)}.'
+        )
     if TaskType.WORKER in cluster:
         return TaskType.WORKER
     raise ConfigError(

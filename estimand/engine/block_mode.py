@@ -1,8 +1,9 @@
-"""Which executor runs the steps: measured on the model itself, then kept for the whole run.
+"""What runs the steps: measured on the model itself, then kept for the whole run.
 
-The single-threaded executor is several times faster on small models and slower on large ones.
-The two may differ in the last bits of a sum, so the choice is written into the model_dir: a
-resumed run makes the same one and stays bit-identical.
+The single-threaded executor is several times faster on small models and slower on large ones;
+a block compiled by XLA is faster still where it fits, but compiling takes a second or more. They
+may differ in the last bits of a sum, so the choice is written into the model_dir: a resumed run
+makes the same one and stays bit-identical.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from estimand.engine import effects
-from estimand.engine.compiled import BLOCK_MODES, PLAIN, SINGLE_THREAD
+from estimand.engine import effects, whole_loop
+from estimand.engine.compiled import PLAIN, SINGLE_THREAD, XLA
 from estimand.engine.program import StepProgram
 from estimand.engine.tracing import Trace
 
@@ -22,6 +23,9 @@ _log = logging.getLogger("tensorflow")
 
 # A trial costs about as much as a few hundred small steps: it pays only in longer runs.
 MIN_STEPS_FOR_TRIAL = 1000
+# So long must the steps that are left take without it to make compiling them worth a trial.
+MIN_SECONDS_FOR_COMPILING = 30.0
+_LARGEST_TO_COMPILE = 1500  # ops: what takes minutes to compile is not tried unasked
 # Trial steps change the variables, whose values are put back afterwards: not for huge models.
 _MAX_BYTES_FOR_TRIAL = 256 * 2**20
 _TRIAL_SECONDS = 0.02
@@ -51,12 +55,25 @@ def guess(trace: Trace) -> str:
     return SINGLE_THREAD if parameters <= _SMALL_MODEL_PARAMETERS else PLAIN
 
 
-def measure(program: StepProgram, batch: Sequence[tf.Tensor]) -> str:
-    """Time each way on `batch`, leaving every variable as it was."""
+def measure(
+    program: StepProgram,
+    batch: Sequence[tf.Tensor],
+    *,
+    steps_to_go: int | None = None,
+    may_compile: bool = False,
+) -> str:
+    """Time each way on `batch`, leaving every variable as it was.
+
+    `steps_to_go` (None: no end) tells whether compiling would pay.
+    """
     variables = list(program.trace.variables.by_name.values())
     before = [v.read_value() for v in variables]
     try:
-        seconds = _seconds_per_step(program, batch)
+        seconds = _seconds_per_step(program, batch, [PLAIN, SINGLE_THREAD])
+        best = _winner(seconds, guess(program.trace))
+        if may_compile and _compiling_may_pay(program, min(seconds[best]), steps_to_go):
+            seconds = _seconds_per_step(program, batch, [best, XLA])
+            best = _winner(seconds, best)
     except tf.errors.OpError:
         # Steps beyond the real ones may meet a limit of the model's own (an assertion on the
         # step, a table of schedules): that is no fault of the training.
@@ -64,9 +81,19 @@ def measure(program: StepProgram, batch: Sequence[tf.Tensor]) -> str:
     finally:
         for variable, value in zip(variables, before, strict=True):
             variable.assign(value)
-    best = _winner(seconds, guess(program.trace))
     _log.debug("Block mode %s, seconds per step: %s", best, seconds)
     return best
+
+
+def _compiling_may_pay(program: StepProgram, seconds: float, steps_to_go: int | None) -> bool:
+    long = steps_to_go is None or steps_to_go * seconds >= MIN_SECONDS_FOR_COMPILING
+    needed = effects.ancestors(getattr(t, "op", t) for t in program.targets)
+    return (
+        long
+        and len(needed) <= _LARGEST_TO_COMPILE
+        and whole_loop.is_promising(program.trace, program.targets)
+        and program.compiling_problem() is None
+    )
 
 
 def _winner(seconds: dict[str, list[float]], expected: str) -> str:
@@ -82,19 +109,22 @@ def _winner(seconds: dict[str, list[float]], expected: str) -> str:
     return expected
 
 
-def _seconds_per_step(program: StepProgram, batch: Sequence[tf.Tensor]) -> dict[str, list[float]]:
+def _seconds_per_step(
+    program: StepProgram, batch: Sequence[tf.Tensor], modes: Sequence[str]
+) -> dict[str, list[float]]:
     """The time of each way, turn by turn."""
-    steps = dict.fromkeys(BLOCK_MODES, 2)
-    taken: dict[str, list[float]] = {mode: [] for mode in BLOCK_MODES}
+    steps = dict.fromkeys(modes, 2)
+    taken: dict[str, list[float]] = {mode: [] for mode in modes}
     for turn in range(_TURNS):
-        for mode in BLOCK_MODES:
+        for mode in modes:
             start = time.perf_counter()
             float(program.loop_on(batch, steps[mode], mode))
             seconds = (time.perf_counter() - start) / steps[mode]
             if turn == 0:
                 continue  # compiling
             if turn == 1:  # how many steps make a measurement
-                steps[mode] = max(2, min(200, int(_TRIAL_SECONDS / seconds)))
+                most = program.most_steps_at_once(mode)
+                steps[mode] = max(2, min(most, int(_TRIAL_SECONDS / seconds)))
             else:
                 taken[mode].append(seconds)
     return taken

@@ -11,6 +11,8 @@ import tensorflow as tf
 
 from estimand.core.errors import CheckpointError, NoCheckpointError
 from estimand.engine.checkpoint_files import STEP_VARIABLE, latest_checkpoint
+from estimand.engine.checkpoint_parts import further_parts, parts_of
+from estimand.engine.checkpoint_reader import Wanted, read_tensors
 
 _FILE_ENDING = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # how Python objects hang together; no tensor
@@ -76,7 +78,9 @@ class CheckpointContents:
         except (tf.errors.OpError, RuntimeError, ValueError) as error:
             raise CheckpointError(f"{self.prefix}.index cannot be read: {error}") from error
         self._reader = reader
-        self._keys = {_shown(key): key for key in shapes if key != _OBJECT_GRAPH}
+        hidden = {_OBJECT_GRAPH} | further_parts(shapes)  # a first part stands for the whole
+        self._keys = {_shown(key): key for key in shapes if key not in hidden}
+        self._in_parts = {key for key in shapes if parts_of(key, shapes)}
         self.tensors = [
             StoredTensor(name, tuple(shapes[key]), dtypes[key])
             for name, key in sorted(self._keys.items())
@@ -84,8 +88,12 @@ class CheckpointContents:
 
     def value(self, name: str) -> Any:
         """A tensor, as a NumPy array."""
+        key = self._keys[name]
+        if key in self._in_parts:
+            dtype = next(one.dtype for one in self.tensors if one.name == name)
+            return read_tensors(self.prefix, [Wanted(key, dtype, None)])[0].numpy()
         try:
-            return self._reader.get_tensor(self._keys[name])
+            return self._reader.get_tensor(key)
         except (tf.errors.OpError, RuntimeError, ValueError) as error:
             raise CheckpointError(
                 f"{name} cannot be read from {self.prefix}.data-*: the file is damaged or missing."

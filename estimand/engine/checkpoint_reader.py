@@ -14,6 +14,7 @@ import tensorflow as tf
 from estimand.core.errors import CheckpointError, NoCheckpointError
 from estimand.core.tf_private import eager_mode
 from estimand.engine.checkpoint_files import examine_checkpoints
+from estimand.engine.checkpoint_parts import parts_of
 from estimand.engine.substitutes import FindSource, Source
 
 OBJECT_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -84,7 +85,7 @@ def read_tensors(
             sources = _substitutes(wanted, stored, find) if find is not None else {}
             reads = [one for w in wanted for one in _reads(w, sources.get(w.name), stored)]
             _check_fit(path, reads, stored)
-            return _combined(wanted, sources, _read_values(path, reads))
+            return _combined(wanted, sources, _read_values(path, reads, stored))
         except CheckpointDamaged:
             after = _identity(path)
             if after is None:
@@ -190,7 +191,25 @@ def _read_index(path: str) -> _Stored:
         raise CheckpointDamaged(f"{path}.index is damaged: {_reason(error)}") from error
 
 
-def _read_values(path: str, wanted: Sequence[Wanted]) -> list[tf.Tensor]:
+def _read_values(path: str, wanted: Sequence[Wanted], stored: _Stored) -> list[tf.Tensor]:
+    parts = [_parts(one, stored) for one in wanted]
+    values = iter(_restored(path, [part for of_one in parts for part in of_one]))
+    result = []
+    for of_one in parts:
+        read = [next(values) for _ in of_one]
+        with eager_mode():
+            result.append(read[0] if len(read) == 1 else tf.concat(read, 0))
+    return result
+
+
+def _parts(one: Wanted, stored: _Stored) -> list[Wanted]:
+    if one.slice_spec:
+        return [one]
+    parts = parts_of(one.name, stored.shapes)
+    return [replace(one, name=key, shape=None, slice_spec=of) for key, of in parts] or [one]
+
+
+def _restored(path: str, wanted: Sequence[Wanted]) -> list[tf.Tensor]:
     if not wanted:
         return []
     try:

@@ -11,9 +11,15 @@ from estimand.core import tf_private
 
 PLAIN = "plain"
 SINGLE_THREAD = "single_thread"
-BLOCK_MODES = (PLAIN, SINGLE_THREAD)
+XLA = "xla"
+BLOCK_MODES = (PLAIN, SINGLE_THREAD, XLA)
 
-_EXECUTOR = {PLAIN: "", SINGLE_THREAD: "SINGLE_THREADED_EXECUTOR"}
+# Around the loop that XLA compiles there is only the taking of batches.
+_EXECUTOR = {
+    PLAIN: "",
+    SINGLE_THREAD: "SINGLE_THREADED_EXECUTOR",
+    XLA: "SINGLE_THREADED_EXECUTOR",
+}
 
 
 class Compiled:
@@ -23,7 +29,7 @@ class Compiled:
     """
 
     def __init__(self, build: Callable[..., Any], block_mode: str, *args: Any) -> None:
-        with tf_private.executor(block_mode == SINGLE_THREAD):
+        with tf_private.executor(block_mode != PLAIN):
             self._function = tf.function(build, autograph=False).get_concrete_function(*args)
         self._captured = list(self._function.captured_inputs)
         self._types = [t.dtype for t in self._function.outputs]

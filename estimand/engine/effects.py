@@ -8,12 +8,14 @@ that, the moving averages of batch normalization would silently never move.
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Iterable
 
 import tensorflow as tf
 
 from estimand.core import tf_private
+from estimand.engine.distributed.mirrored import copies
 
 _log = logging.getLogger("tensorflow")
 
@@ -29,7 +31,7 @@ def order_program_effects(graph: tf.Graph, variables: Iterable[tf.Variable]) -> 
     position = {op.name: i for i, op in enumerate(graph.get_operations())}
     inside = {id(outer): inner for outer, inner in graph.captures}  # type: ignore[attr-defined]
     writes: dict[str, tf.Operation] = {}
-    for variable in variables:
+    for variable in itertools.chain.from_iterable(map(copies, variables)):
         handle = inside.get(id(variable.handle))
         if handle is None:
             continue
@@ -64,7 +66,7 @@ def writes_to(graph: tf.Graph, variables: Iterable[tf.Variable]) -> list[tf.Oper
     """The ops of `graph` that change any of `variables`."""
     inside = {id(outer): inner for outer, inner in graph.captures}  # type: ignore[attr-defined]
     found: dict[str, tf.Operation] = {}
-    for variable in variables:
+    for variable in itertools.chain.from_iterable(map(copies, variables)):
         handle = inside.get(id(variable.handle))
         for op in handle.consumers() if handle is not None else ():
             if _writes(op, handle):

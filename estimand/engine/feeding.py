@@ -36,7 +36,8 @@ Unpack = Callable[[Any], tuple[Any, Any]]
 class Feeder:
     """Gives batches to a traced function, and knows how many were given.
 
-    `with_labels=False` drops the labels, as prediction does.
+    `with_labels=False` drops the labels, as prediction does. With several `replicas` what is
+    given at once, and counted, are as many batches of the input, one for each.
     """
 
     def __init__(
@@ -46,7 +47,9 @@ class Feeder:
         *,
         with_labels: bool = True,
         keep_alive: Any = None,
+        replicas: int = 1,
     ) -> None:
+        self.replicas = replicas
         self._unpack = unpack
         self._keep_alive = keep_alive  # what the pipeline uses but does not own
         self._with_labels = with_labels
@@ -56,7 +59,7 @@ class Feeder:
         self.batches = 0
         size = int(dataset.cardinality().numpy())
         # Unknown (-2) and endless (-1) both mean: no limit to plan with.
-        self.size: int | None = size if size >= 0 else None
+        self.size: int | None = size // replicas if size >= 0 else None
         self.may_end_unexpectedly = size == tf.data.UNKNOWN_CARDINALITY
 
     @property
@@ -67,9 +70,16 @@ class Feeder:
         features, labels = self._unpack(element)
         return flatten_batch(features, labels if self._with_labels else None)
 
+    def draw(self, iterator: Any) -> list[tf.Tensor]:
+        """A batch for each replica, in the function being built around `iterator`."""
+        batches = [self.flatten(iterator.get_next()) for _ in range(self.replicas)]
+        return [tensor for batch in batches for tensor in batch]
+
     def next_batch(self) -> list[tf.Tensor]:
-        """One batch, taken eagerly. Raises OutOfRangeError at the end."""
-        return self.flatten(self.next_element())
+        """One batch for each replica, taken eagerly. Raises OutOfRangeError at the end."""
+        batches = self.draw(self.iterator)
+        self.batches += 1
+        return batches
 
     def next_element(self) -> Any:
         element = self.iterator.get_next()
@@ -109,7 +119,7 @@ class InputPosition:
 
     def take(self) -> tuple[list[Entry], dict[str, Any]]:
         """The position now: what to write into a file of its own, and what to note of it."""
-        record = {"batches": self._feeder.batches, "kind": "count"}
+        record = {"batches": self._feeder.batches * self._feeder.replicas, "kind": "count"}
         if self._savable:
             try:
                 return [Entry(_KEY, self._serialize())], {**record, "kind": "iterator"}

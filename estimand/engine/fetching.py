@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
+from estimand.engine.distributed.mirrored import copies
 from estimand.engine.tracing import Trace
 
 Values = Sequence[Any]
@@ -66,7 +67,9 @@ class _Collector:
         if op.type != "ReadVariableOp" or op.control_inputs:
             return None
         if self._variable_of_handle is None:
-            by_handle = {id(v.handle): v for v in self.trace.variables.by_name.values()}
+            by_handle = {
+                id(copies(v)[0].handle): v for v in self.trace.variables.by_name.values()
+            }
             self._variable_of_handle = {
                 id(inner): by_handle[id(outer)]
                 for outer, inner in self.trace.graph.captures  # type: ignore[attr-defined]

@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
+from estimand.engine.simplifying import simplified
 
 
 class GraphCopy:
@@ -32,8 +33,13 @@ class GraphCopy:
         fetches: Sequence[tf.Tensor | tf.Operation],
         feeds: Sequence[tf.Tensor],
         values: Sequence[tf.Tensor],
+        *,
+        simplify: bool = False,
     ) -> list[tf.Tensor | tf.Operation]:
-        """Copy what `fetches` need into the default graph, with `values` in place of `feeds`."""
+        """Copy what `fetches` need into the default graph, with `values` in place of `feeds`.
+
+        With `simplify`, what computes the same with fewer ops (see `simplifying`).
+        """
         fed = {
             feed.name: tf_private.capture(value) for feed, value in zip(feeds, values, strict=True)
         }
@@ -43,6 +49,10 @@ class GraphCopy:
                 fed[f"{name}:0"] = tf_private.capture(self._captures[name])
         wanted = [f.name for f in fetches if f.name not in fed]
         needed = {k: v for k, v in fed.items() if k.split(":")[0] in used}
+        if simplify:
+            part = simplified(part, needed, wanted)
+            used = {i.split(":")[0] for node in part.node for i in node.input}
+            needed = {k: v for k, v in needed.items() if k.split(":")[0] in used}
         placed = iter(
             tf.graph_util.import_graph_def(
                 part, input_map=needed, return_elements=wanted, name="step"

@@ -29,6 +29,7 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.engine import fetching
+from estimand.engine.distributed.mirrored import copies
 from estimand.engine.feeding import Feeder
 from estimand.engine.hook_runner import HookRunner, Look
 from estimand.engine.interrupts import Interrupts
@@ -91,7 +92,7 @@ class TrainingLoop:
         return list(self._hooks.hooks)
 
     def global_step(self) -> int:
-        step = self.trace.global_step
+        step = copies(self.trace.global_step)[0]
         with tf_private.eager_mode():  # hooks also ask while the graph is the default one
             # `step.numpy()` takes four times as long, and is asked for at every look.
             return int(tf.raw_ops.ReadVariableOp(resource=step.handle, dtype=step.dtype))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from estimand.core.errors import SpecError
 from estimand.core.metric_objects import is_metric
 from estimand.core.spec import EstimatorSpec
 from estimand.engine import effects
+from estimand.engine.distributed.mirrored import copies
 from estimand.engine.variables import TracedVariables
 
 LOSS = "loss"
@@ -25,6 +26,7 @@ class MetricSet:
     graph: tf.Graph
     pairs: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     keras: dict[str, Any] = field(default_factory=dict)
+    replicas: list[MetricSet] = field(default_factory=list)
 
     @classmethod
     def of(cls, spec: EstimatorSpec, variables: TracedVariables) -> MetricSet:
@@ -40,11 +42,20 @@ class MetricSet:
         result.pairs[LOSS] = tf.compat.v1.metrics.mean(spec.loss, name="estimand_mean_loss")
         return result
 
-    def updates(self) -> list[Any]:
-        """Everything that has to run once per batch."""
-        ops = [update for _, update in self.pairs.values()]
-        for metric in self.keras.values():
-            ops += effects.writes_to(self.graph, _variables_of(metric))
+    @classmethod
+    def of_replicas(cls, sets: Sequence[MetricSet]) -> MetricSet:
+        """One set of all: values count what every replica has seen."""
+        first = sets[0]
+        return cls(first.graph, first.pairs, first.keras, list(sets))
+
+    def updates(self, replicas: int | None = None) -> list[Any]:
+        """Everything that has to run once per batch, of the first `replicas` replicas or all."""
+        ops: list[Any] = []
+        for number, one in enumerate((self.replicas or [self])[:replicas]):
+            ops += [update for _, update in one.pairs.values()]
+            for metric in one.keras.values():
+                held = [copies(v) for v in _variables_of(metric)]
+                ops += effects.writes_to(self.graph, [c[number % len(c)] for c in held])
         return list({getattr(op, "name", id(op)): op for op in ops}.values())
 
     def reset_keras(self) -> None:
@@ -66,9 +77,10 @@ class MetricSet:
 def check_names(spec: EstimatorSpec) -> None:
     for name in (LOSS, GLOBAL_STEP):
         if name in (spec.eval_metric_ops or {}):
+            quote = '"' if name == LOSS else "`"  # as callers match on it
             raise SpecError(
-                f'Metric with name "{name}" is not allowed, because Estimator already defines a '
-                "default metric with the same name. Give it another key in eval_metric_ops."
+                f"Metric with name {quote}{name}{quote} is not allowed, because Estimator already defines "
+                "a default metric with the same name. Give it another key in eval_metric_ops."
             )
 
 

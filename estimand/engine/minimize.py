@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,18 +11,27 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.engine import eager_run, effects
+from estimand.engine.distributed import sharing
+from estimand.engine.distributed.replicas import current_replica
 from estimand.engine.variables import TracedVariables, traced_variables
 
 _NEXT_STEP = "estimand/next_step"
 
 
 def minimize(
-    optimizer: Any, loss: tf.Tensor, variables: Sequence[Any] | None = None
+    optimizer: Any,
+    loss: tf.Tensor,
+    variables: Sequence[Any] | None = None,
+    *,
+    loss_reduction: str = sharing.MEAN,
 ) -> tf.Operation | tf.Tensor:
     """A train_op that applies the gradients of `loss` and advances the global step.
 
     `variables` are TensorFlow or Keras variables; by default all trainable ones of the model.
     Several of these in one model function, joined by `tf.group`, advance it once.
+
+    `loss_reduction` says what `loss` is over the batch, "mean" or "sum": under a strategy of
+    `tf.distribute`, gradients of replicas are averaged or added up accordingly.
 
     >>> import estimand as est, tensorflow as tf
     >>> def model_fn(features, labels, mode):
@@ -40,8 +50,14 @@ def minimize(
     step = tf.compat.v1.train.get_or_create_global_step()
     traced = traced_variables(tf.compat.v1.get_default_graph())
     chosen = _all_trainable(traced) if variables is None else [_plain(v) for v in variables]
+    loss = sharing.share(loss, loss_reduction)
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
-        return _advance(step, [optimizer.minimize(loss, var_list=chosen)])
+        with sharing.shared_already():
+            return _advance(step, [optimizer.minimize(loss, var_list=chosen)])
+    if getattr(optimizer, "says_its_updates", hasattr(optimizer, "get_updates")):
+        with contextlib.suppress(AttributeError):  # in Keras 3 it cannot be set
+            optimizer.iterations = step
+        return optimizer.get_updates(loss, chosen)[0]
     if hasattr(optimizer, "make_train_op"):  # an optimizer of ours, such as the canned ones
         return _advance(step, [optimizer.make_train_op(loss, chosen, step)])
     if not callable(getattr(optimizer, "apply", None)):
@@ -63,6 +79,8 @@ def _keras_train_op(
 ) -> tf.Operation:
     everything = [keras_variables.get(id(v), v) for v in chosen]
     gradients = tf.gradients(eager_run.scaled_loss(optimizer, loss, everything), chosen)
+    gradients = sharing.summed(gradients)
+    sharing.prepare_keras_optimizer(optimizer)
     pairs = [(g, v) for g, v in zip(gradients, chosen, strict=True) if g is not None]
     if not pairs:
         raise ModelFnError(
@@ -89,11 +107,14 @@ def _advance(step: tf.Variable, updates: Sequence[Any]) -> tf.Operation:
     Not an increment: several optimizers in one model function still make one step.
     """
     graph = tf.compat.v1.get_default_graph()
-    if not graph.get_collection(_NEXT_STEP):
+    next_step = f"{_NEXT_STEP}/{current_replica()}"
+    if not graph.get_collection(next_step):
         with tf.control_dependencies(None):
-            graph.add_to_collection(_NEXT_STEP, step.read_value() + 1)
+            graph.add_to_collection(next_step, step.read_value() + 1)
     with tf.control_dependencies(updates):
-        return step.assign(graph.get_collection(_NEXT_STEP)[0], read_value=False)
+        return sharing.own_copy(step).assign(
+            graph.get_collection(next_step)[0], read_value=False
+        )
 
 
 def _summarise_learning_rate(optimizer: Any) -> None:

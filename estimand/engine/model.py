@@ -27,11 +27,14 @@ class LiveModel:
     """Variables and traces, shared by training, evaluation and prediction."""
 
     def __init__(
-        self, call_model_fn: CallModelFn, create_global_step: Callable[[tf.Graph], tf.Variable]
+        self,
+        call_model_fn: CallModelFn,
+        create_global_step: Callable[[tf.Graph], tf.Variable],
+        strategy: tf.distribute.Strategy | None = None,
     ) -> None:
         self._call_model_fn = call_model_fn
         self._create_global_step = create_global_step
-        self.store = VariableStore()
+        self.store = VariableStore(strategy)
         # Of the training that is running on these variables, None while none is: what takes its
         # checkpoints, and whether it was told to end.
         self.saver: ModelSaver | None = None
@@ -46,8 +49,18 @@ class LiveModel:
         else:
             tf.random.set_seed(seed)
 
-    def trace(self, mode: str, element_spec: tuple[Any, Any], seed: int | None) -> Trace:
-        """The trace for batches of this kind, made now if there is none yet."""
+    def trace(
+        self,
+        mode: str,
+        element_spec: tuple[Any, Any],
+        seed: int | None,
+        *,
+        distributed: bool = False,
+    ) -> Trace:
+        """The trace for batches of this kind, made now if there is none yet.
+
+        A `distributed` one takes a batch for each replica of this process.
+        """
         traces = self._traces.setdefault(mode, collections.OrderedDict())
         key = repr(element_spec)
         if key not in traces:
@@ -60,6 +73,7 @@ class LiveModel:
                 self.store,
                 seed=seed,
                 create_global_step=self._create_global_step,
+                strategy=self.store.strategy if distributed else None,
             )
             if len(traces) > _MOST_TRACES_PER_MODE:
                 _, dropped = traces.popitem(last=False)
@@ -83,6 +97,6 @@ class LiveModel:
 
     def forget(self) -> None:
         """Start over: the next trace makes new variables with new initial values."""
-        self.store = VariableStore()
+        self.store = VariableStore(self.store.strategy)
         self._traces.clear()
         self._programs.clear()

@@ -7,18 +7,23 @@ looks at is run by itself, together with what the hook fetches.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
-from estimand.engine.compiled import BLOCK_MODES, PLAIN, SINGLE_THREAD, Compiled
+from estimand.engine import effects, whole_loop
+from estimand.engine.compiled import BLOCK_MODES, PLAIN, SINGLE_THREAD, XLA, Compiled
 from estimand.engine.feeding import Feeder
 from estimand.engine.fetching import FetchPlan, to_numpy
 from estimand.engine.tracing import Trace
 
-__all__ = ["BLOCK_MODES", "PLAIN", "SINGLE_THREAD", "StepProgram", "StepResult"]
+__all__ = ["BLOCK_MODES", "PLAIN", "SINGLE_THREAD", "XLA", "StepProgram", "StepResult"]
+
+# Of the ordinary ways; more show nothing more when they are measured.
+_MOST_STEPS_IN_TRIAL = 200
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,7 @@ class StepProgram:
         self._counts: dict[int, tf.Tensor] = {}
         # Holds the result of the last finished step, for inputs that may end inside a block.
         self._last_result: tf.Variable | None = None
+        self._compiles = False
 
     # Many steps
 
@@ -59,13 +65,17 @@ class StepProgram:
             self._last_result = tf.Variable(tf.zeros([], self._result.dtype), trainable=False)
 
         def build(iterator: Any, count: tf.Tensor) -> Any:
-            result = self._while(count, lambda: feeder.flatten(iterator.get_next()))
+            result = self._steps(count, lambda: feeder.draw(iterator), self.block_mode)
             return result, self.trace.global_step.read_value()
 
-        count = self._count(steps)
-        compiled = self._function("loop", build, feeder.iterator, count)
-        result, global_step = compiled(feeder.handle, count)
-        feeder.batches += steps
+        left = steps
+        while left > 0:
+            now = min(left, self._whole.capacity) if self.block_mode == XLA else left
+            count = self._count(now)
+            compiled = self._function("loop", build, feeder.iterator, count)
+            result, global_step = compiled(feeder.handle, count)
+            feeder.batches += now
+            left -= now
         return result, int(global_step)
 
     def last_result(self) -> float | None:
@@ -73,19 +83,48 @@ class StepProgram:
         return None if self._last_result is None else float(self._last_result.numpy())
 
     def loop_on(self, batch: Sequence[tf.Tensor], steps: int, block_mode: str) -> tf.Tensor:
-        """Run `steps` steps on one and the same batch (to measure, not to train)."""
+        """Run `steps` steps on one and the same batch, in one call."""
         count = self._count(steps)
         key = ("loop_on", block_mode)
         if key not in self._compiled:
             self._compiled[key] = Compiled(
-                lambda n, *b: self._while(n, lambda: list(b)), block_mode, count, *batch
+                lambda n, *b: self._steps(n, lambda: list(b), block_mode), block_mode, count, *batch
             )
         return self._compiled[key](count, *batch)[0]
 
-    def _while(self, steps: tf.Tensor, next_batch: Callable[[], list[tf.Tensor]]) -> tf.Tensor:
+    def most_steps_at_once(self, block_mode: str) -> int:
+        return self._whole.capacity if block_mode == XLA else _MOST_STEPS_IN_TRIAL
+
+    def compiling_problem(self) -> str | None:
+        """Why XLA cannot compile the steps; None: it has done so."""
+        if not self._compiles:
+            problem = whole_loop.obstacle(self.trace, [self._result, *self.targets])
+            if problem is not None:
+                return problem
+            batch = [tf.zeros(t.shape, t.dtype) for t in self.trace.inputs]
+            try:
+                self.loop_on(batch, 0, XLA)
+            except (tf.errors.OpError, ValueError, TypeError) as error:
+                return str(error).splitlines()[0][:300]
+            self._compiles = True
+        return None
+
+    @functools.cached_property
+    def _whole(self) -> whole_loop.WholeLoop:
+        return whole_loop.WholeLoop(self.trace, self._place_step, self._result.dtype)
+
+    def _place_step(self, batch: list[tf.Tensor], *, simplify: bool = False) -> tf.Tensor:
+        fetches = [self._result, *self.targets]
+        return self.trace.place(fetches, self.trace.inputs, batch, simplify=simplify)[0]
+
+    def _steps(
+        self, steps: tf.Tensor, next_batch: Callable[[], list[tf.Tensor]], block_mode: str
+    ) -> tf.Tensor:
+        if block_mode == XLA:
+            return self._whole.build(steps, next_batch)
+
         def body(index: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            fetches = [self._result, *self.targets]
-            result = self.trace.place(fetches, self.trace.inputs, next_batch())[0]
+            result = self._place_step(next_batch(), simplify=block_mode == SINGLE_THREAD)
             if self._last_result is not None:
                 self._last_result.assign(result)
             return index + 1, result
@@ -105,6 +144,8 @@ class StepProgram:
         keep_batch: bool = False,
     ) -> StepResult:
         """Run one step, with hooks' fetches and feeds; `keep_batch` also gives the batch."""
+        if self.block_mode == XLA and not feeds and self._only_looks(plan):
+            return self._look_and_step(feeder, plan, keep_batch)
         key = (plan.key, tuple(f.name for f in feeds), keep_batch)
         compiled = self._function(
             key,
@@ -114,13 +155,8 @@ class StepProgram:
         )
         result, global_step, *rest = compiled(feeder.handle, *feed_values)
         feeder.batches += 1
-        reads = [to_numpy(r) for r in rest[: len(plan.reads)]]
-        values = iter(rest[len(plan.reads) :])
-        fetched = [
-            None if isinstance(f, tf.Operation) else to_numpy(next(values))
-            for f in plan.graph_fetches
-        ]
-        return StepResult(result, int(global_step), plan.rebuild(reads, fetched), list(values))
+        fetched, batch = _as_asked(plan, rest)
+        return StepResult(result, int(global_step), fetched, batch)
 
     def _step(
         self,
@@ -131,18 +167,55 @@ class StepProgram:
         feed_values: Sequence[tf.Tensor],
         keep_batch: bool,
     ) -> list[tf.Tensor]:
-        batch = feeder.flatten(iterator.get_next())
+        batch = feeder.draw(iterator)
         given = dict(zip((t.name for t in self.trace.inputs), batch, strict=True))
         given |= dict(zip((t.name for t in feeds), feed_values, strict=True))
         fed = {t.name: t for t in (*self.trace.inputs, *feeds)}
         # Before the step in program order, which automatic control dependencies keep.
         reads = [v.read_value() for v in plan.reads]
         fetches = [self._result, *self.targets, *plan.graph_fetches]
-        values = self.trace.place(fetches, list(fed.values()), [given[n] for n in fed])
+        values = self.trace.place(
+            fetches,
+            list(fed.values()),
+            [given[n] for n in fed],
+            simplify=self.block_mode != PLAIN,
+        )
         target_tensors = sum(not isinstance(t, tf.Operation) for t in self.targets)
         step_after = self.trace.global_step.read_value()
         wanted = values[1 + target_tensors :]
         return [values[0], step_after, *reads, *wanted, *(batch if keep_batch else ())]
+
+    # A look under XLA. The step itself is the compiled one: whether somebody looks changes no
+    # bit of the variables. What is fetched is computed beside it.
+
+    def _only_looks(self, plan: FetchPlan) -> bool:
+        """Whether computing the fetches (other than the step itself) changes nothing."""
+        wanted = [getattr(f, "op", f) for f in self._beside_step(plan)]
+        return not any(effects.changes_state(op) for op in effects.ancestors(wanted).values())
+
+    def _beside_step(self, plan: FetchPlan) -> list[tf.Tensor | tf.Operation]:
+        return [f for f in plan.graph_fetches if not any(f is target for target in self.targets)]
+
+    def _look_and_step(self, feeder: Feeder, plan: FetchPlan, keep_batch: bool) -> StepResult:
+        batch = feeder.next_batch()
+        wanted = self._beside_step(plan)
+        values: list[tf.Tensor] = []
+        if plan.reads or wanted:
+            key = ("look", plan.key)
+            if key not in self._compiled:
+                self._compiled[key] = Compiled(
+                    lambda *b: [
+                        *(v.read_value() for v in plan.reads),
+                        *self.trace.place(wanted, self.trace.inputs, b, simplify=True),
+                    ],
+                    SINGLE_THREAD,
+                    *batch,
+                )
+            values = self._compiled[key](*batch)
+        result = self.loop_on(batch, 1, XLA)
+        fetched, _ = _as_asked(plan, values)
+        step = int(self.trace.global_step.read_value())
+        return StepResult(result, step, fetched, batch if keep_batch else [])
 
     # Shared
 
@@ -157,3 +230,13 @@ class StepProgram:
         if steps not in self._counts:
             self._counts[steps] = tf.constant(steps)
         return self._counts[steps]
+
+
+def _as_asked(plan: FetchPlan, values: Sequence[tf.Tensor]) -> tuple[Any, list[tf.Tensor]]:
+    """The fetches in the structure that was asked for, and what of `values` is left."""
+    reads = [to_numpy(r) for r in values[: len(plan.reads)]]
+    rest = iter(values[len(plan.reads) :])
+    fetched = [
+        None if isinstance(f, tf.Operation) else to_numpy(next(rest)) for f in plan.graph_fetches
+    ]
+    return plan.rebuild(reads, fetched), list(rest)

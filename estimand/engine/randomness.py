@@ -54,8 +54,10 @@ _TWINS: dict[str, Callable[[tf.Operation, tf.Tensor, tf.Tensor], tf.Tensor]] = {
 }
 
 
-def key_random_ops_by_step(graph: tf.Graph, global_step: tf.Variable) -> int:
+def key_random_ops_by_step(graph: tf.Graph, global_step: tf.Variable, worker: int = 0) -> int:
     """Replace the stateful random ops of `graph`; returns how many there were.
+
+    The same graph on another `worker` of a cluster draws other values.
 
     Only ops of the graph itself are reached: one inside a `cond` or `while_loop` body stays
     stateful.
@@ -70,6 +72,7 @@ def key_random_ops_by_step(graph: tf.Graph, global_step: tf.Variable) -> int:
             # Op seeds depend on all that was built before; the index among random ops does not.
             # An op with a seed of its own may not have the graph's seed beside it.
             stream = op.get_attr("seed") ^ (index + 1) * 0x9E3779B1 ^ op.get_attr("seed2")
+            stream ^= worker * 0x85EBCA6B_0000
             seeds = tf.stack([tf.constant(stream & (2**62 - 1), tf.int64), step])
             key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=seeds)
             value = _TWINS[op.type](op, key, counter)

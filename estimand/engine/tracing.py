@@ -23,6 +23,7 @@ from estimand.core.errors import ModelFnError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine import effects, randomness
+from estimand.engine.distributed import merging, replicas
 from estimand.engine.inlining import GraphCopy
 from estimand.engine.metrics import MetricSet
 from estimand.engine.variables import TracedVariables, VariableStore
@@ -63,6 +64,7 @@ class Trace:
     inputs: list[tf.Tensor]
     variables: TracedVariables
     global_step: tf.Variable
+    strategy: tf.distribute.Strategy | None = None
     step_effects: list[tf.Operation] = field(default_factory=list)
     tensor_summaries: list[TensorSummary] = field(default_factory=list)
     summary_op: tf.Tensor | None = None
@@ -95,6 +97,8 @@ class Trace:
         fetches: Sequence[tf.Tensor | tf.Operation],
         feeds: Sequence[tf.Tensor],
         values: Sequence[tf.Tensor],
+        *,
+        simplify: bool = False,
     ) -> list[tf.Tensor]:
         """Copy what `fetches` need into the function being built; its tensors among them.
 
@@ -102,7 +106,7 @@ class Trace:
         """
         if self._copy is None or self._copy.size != len(self.graph.get_operations()):
             self._copy = GraphCopy(self.graph)
-        placed = self._copy.place(fetches, feeds, values)
+        placed = self._copy.place(fetches, feeds, values, simplify=simplify)
         tensors = []
         for original, copy in zip(fetches, placed, strict=True):
             if not isinstance(copy, tf.Operation):
@@ -131,12 +135,14 @@ def trace_model(
     *,
     seed: int | None,
     create_global_step: Callable[[tf.Graph], tf.Variable],
+    strategy: tf.distribute.Strategy | None = None,
 ) -> Trace:
-    """Call the model function once and capture everything it builds."""
+    """Call the model function, once for each replica, and capture everything it builds."""
     flat_specs = flatten_batch(*element_spec)
+    size = len(flat_specs)
     signature = [
         tf.TensorSpec(s.shape, s.dtype, name=f"estimand_input_{i}")
-        for i, s in enumerate(flat_specs)
+        for i, s in enumerate(flat_specs * replicas.local_replicas(strategy))
     ]
     built: dict[str, Any] = {}
 
@@ -146,23 +152,34 @@ def trace_model(
         if seed is not None:
             tf.compat.v1.set_random_seed(seed)
         with (
+            replicas.entered(strategy),
             store.tracing(graph) as variables,
             _collect_v2_summaries() as summaries,
             tf_private.kept_resources() as kept,
         ):
             global_step = create_global_step(graph)
-            features, labels = pack_batch(element_spec, flat_inputs)
-            spec = _checked_spec(call_model_fn(features, labels, mode), mode)
+
+            def one_replica(number: int) -> tuple[EstimatorSpec, MetricSet | None]:
+                mine = flat_inputs[number * size : (number + 1) * size]
+                features, labels = pack_batch(element_spec, mine)
+                spec = _checked_spec(call_model_fn(features, labels, mode), mode)
+                return spec, MetricSet.of(spec, variables) if mode == ModeKeys.EVAL else None
+
+            if strategy is None:
+                spec, metrics = one_replica(0)
+            else:
+                spec, metrics = merging.call_and_merge(strategy, one_replica)
             store.adopt_foreign(variables)
             built.update(spec=spec, variables=variables, global_step=global_step)
-            built.update(tensor_summaries=summaries, kept=kept)
+            built.update(tensor_summaries=summaries, kept=kept, metrics=metrics)
             if mode == ModeKeys.TRAIN:
                 built["summary_op"] = _summary_op(graph, spec)
-            elif mode == ModeKeys.EVAL:
-                built["metrics"] = MetricSet.of(spec, variables)
         return []
 
-    with building_scopes(seed), tf_private.single_threaded_tracing():
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(building_scopes(seed))
+        if strategy is None:  # that executor knows one device only
+            stack.enter_context(tf_private.single_threaded_tracing())
         wrapped = tf.compat.v1.wrap_function(build, signature)
     graph = wrapped.graph
     trace = Trace(
@@ -170,6 +187,7 @@ def trace_model(
         graph=graph,
         wrapped=wrapped,
         inputs=list(graph.inputs[: len(signature)]),
+        strategy=strategy,
         **built,
     )
     effects.name_resources(graph, store.owner)
@@ -220,6 +238,8 @@ def _checked_spec(spec: Any, mode: str) -> EstimatorSpec:
             f"In mode {mode!r} it returned {type(spec).__name__}: {spec!r}. "
             "Return est.EstimatorSpec(mode, loss=..., train_op=...) or the like."
         )
+    if spec.mode is None:  # a model function for one mode need not know it
+        spec = EstimatorSpec(**{**spec._asdict(), "mode": mode})
     if spec.mode != mode:
         raise ModelFnError(
             f"model_fn was called with mode {mode!r} but returned an EstimatorSpec of mode "
@@ -237,7 +257,9 @@ def _finish(trace: Trace) -> None:
         train_op = trace.spec.train_op
         needed = effects.ancestors([getattr(train_op, "op", train_op), *writes])
         effects.warn_about_unwired_updates(graph, needed)
-        randomness.key_random_ops_by_step(graph, trace.global_step)
+        randomness.key_random_ops_by_step(
+            graph, trace.global_step, replicas.number_of_worker(trace.strategy)
+        )
 
 
 def _summary_op(graph: tf.Graph, spec: EstimatorSpec) -> tf.Tensor | None:
@@ -266,6 +288,8 @@ def _collect_v2_summaries() -> Iterator[list[TensorSummary]]:
     original = tf.summary.write
 
     def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: Any = None):
+        if replicas.current_replica() > 0:  # one line in TensorBoard is enough
+            return tf.constant(True)
         recording = tf.get_static_value(tf.summary.should_record_summaries())
         if recording is None or recording:  # the user made a writer the default one
             return original(tag, tensor, step=step, metadata=metadata, name=name)

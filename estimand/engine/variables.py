@@ -15,75 +15,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
+from estimand.engine.distributed.mirrored import make_variable
+from estimand.engine.engine_variable import EngineVariable
 
 _Keys = tf.compat.v1.GraphKeys
 _TRACED = "estimand/traced_variables"
 # An optimizer applied inside `tf.cond` makes its scalars there; v1 graphs named them without.
 _CONTROL_FLOW_SCOPE = re.compile(r"^((cond|while)(_\d+)?/)+")
-
-
-@dataclass(frozen=True)
-class VariableOp:
-    """What `variable.op` answers: v1 code reads its name, graph and type."""
-
-    name: str
-    graph: tf.Graph
-    type: str = "VarHandleOp"
-    device: str = ""
-
-
-class EngineVariable(tf_private.ResourceVariable):
-    """An eager variable that answers what v1 graph code asks of a variable."""
-
-    _estimand_initial_value: Any = None
-
-    # A variable of a v1 graph may be in a set and is equal to itself only.
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __ne__(self, other: object) -> bool:
-        return self is not other
-
-    @property
-    def op(self) -> VariableOp:
-        return VariableOp(self.name.split(":")[0], tf.compat.v1.get_default_graph())
-
-    @property
-    def graph(self) -> tf.Graph:
-        return tf.compat.v1.get_default_graph()
-
-    @property
-    def initial_value(self) -> Any:
-        value = self._estimand_initial_value
-        return tf.convert_to_tensor(value() if callable(value) else value, self.dtype)
-
-    def initialized_value(self) -> Any:
-        return self.read_value()
-
-    @property
-    def initializer(self) -> Any:
-        """An op that sets the initial value again, in the graph being built."""
-        if self._initializer_op is not None:  # set by tf.compat.v1.train.init_from_checkpoint
-            return self._initializer_op
-        return self.assign(self.initial_value, read_value=False)
-
-    def eval(self, session: Any = None) -> np.ndarray:
-        del session
-        with tf_private.eager_mode():
-            return self.numpy()
-
-    def load(self, value: Any, session: Any = None) -> None:
-        del session
-        with tf_private.eager_mode():
-            self.assign(value)
 
 
 @dataclass
@@ -133,7 +75,9 @@ class VariableStore:
 
     _numbers = itertools.count(1)
 
-    def __init__(self) -> None:
+    def __init__(self, strategy: tf.distribute.Strategy | None = None) -> None:
+        # Under a strategy every variable is made, once for all modes, the way it wants them.
+        self.strategy = strategy
         # Tables live in one space for the whole process: a prefix keeps estimators apart.
         self.owner = f"estimand_{next(self._numbers)}"
         self._shared: dict[str, EngineVariable] = {}
@@ -218,7 +162,8 @@ class VariableStore:
             known = {}
         variable = known.get(name)
         if variable is None:
-            variable = known[name] = _make_variable(traced, name, trainable, kwargs)
+            variable = _make_variable(traced, name, trainable, kwargs, self.strategy)
+            known[name] = variable
         else:
             _check_same_shape(name, variable, kwargs, keras_variable)
         if trainable and _Keys.TRAINABLE_VARIABLES not in collections:
@@ -282,13 +227,18 @@ def _graph_name(name: str | None) -> str:
 
 
 def _make_variable(
-    traced: TracedVariables, name: str, trainable: bool, kwargs: dict[str, Any]
-) -> EngineVariable:
+    traced: TracedVariables,
+    name: str,
+    trainable: bool,
+    kwargs: dict[str, Any],
+    strategy: tf.distribute.Strategy | None,
+) -> Any:
     initial = kwargs.get("initial_value")
     with tf.init_scope():
         value, symbolic = _initial_value(traced, name, initial, kwargs.get("dtype"))
         with tf.compat.v1.name_scope(None):
-            variable = EngineVariable(
+            variable = make_variable(
+                strategy,
                 initial_value=value,
                 trainable=trainable,
                 name=name,

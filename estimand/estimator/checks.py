@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,10 @@ from estimand.core.errors import ConfigError, SpecTypeError
 
 
 def positive(name: str, value: int | None) -> None:
+    if value is not None and not isinstance(value, numbers.Real):
+        raise SpecTypeError(
+            f"Must specify {name} as a number, given: {value!r} ({type(value).__name__})"
+        )
     if value is not None and value <= 0:
         raise ConfigError(f"Must specify {name} > 0, given: {value}")
 

@@ -20,7 +20,7 @@ from estimand.core.spec import EstimatorSpec
 from estimand.engine import checkpoints, warm_start
 from estimand.engine.eager_run import EagerRunner
 from estimand.engine.model import LiveModel
-from estimand.estimator import checks, evaluating, exporting, predicting, training
+from estimand.estimator import checks, cluster_part, evaluating, exporting, predicting, training
 from estimand.estimator.model_fn import call_model_fn, check_model_fn
 from estimand.estimator.surroundings import engine_scope
 
@@ -73,6 +73,7 @@ class Estimator:
         check_model_fn(model_fn, params)
         self._model_fn = model_fn
         self._live: LiveModel | None = None
+        self._live_for_evaluation: LiveModel | None = None
         tf_private.make_graph_tensors_hashable()
         if self._config._session_config is not None:
             apply_session_config(self._config._session_config)
@@ -124,7 +125,10 @@ class Estimator:
         checks.trains_here(self._config)
         checks.hooks(hooks)
         checks.saving_listeners(saving_listeners)
-        with engine_scope(self):
+        if cluster_part.serves(self._config):
+            cluster_part.serve_chief(self)
+            return self
+        with engine_scope(self), cluster_part.taking_part(self):
             training.train(
                 self,
                 input_fn,
@@ -251,6 +255,7 @@ class Estimator:
         """A variable's value in the latest checkpoint, as a NumPy array."""
         path = self._trained()
         reader = tf.train.load_checkpoint(path)
+        name = name.removesuffix(":0")  # as Variable.name has it
         if not reader.has_tensor(name):
             names = ", ".join(sorted(reader.get_variable_to_shape_map()))
             raise NoCheckpointError(f"There is no variable {name!r} in {path}. It has: {names}.")
@@ -295,8 +300,22 @@ class Estimator:
     @property
     def _live_model(self) -> LiveModel:
         if self._live is None:
-            self._live = LiveModel(self._build, self._create_and_assert_global_step)
+            self._live = LiveModel(
+                self._build, self._create_and_assert_global_step, self._config.train_distribute
+            )
         return self._live
+
+    @property
+    def _evaluated_model(self) -> LiveModel:
+        """Where evaluation has a strategy of its own, it has its own copy of the variables."""
+        strategy = self._config.eval_distribute
+        if strategy is None or strategy is self._config.train_distribute:
+            return self._live_model
+        if self._live_for_evaluation is None:
+            self._live_for_evaluation = LiveModel(
+                self._build, self._create_and_assert_global_step, strategy
+            )
+        return self._live_for_evaluation
 
     def _forget_what_is_gone(self) -> None:
         """The model is what is on disk: if model_dir was emptied, it starts anew."""

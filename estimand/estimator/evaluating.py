@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,8 @@ def evaluate(
     as_they_are: bool = False,
 ) -> dict[str, Any]:
     """`as_they_are`: the values that the variables have now, whatever checkpoint there is."""
+    if steps is not None:
+        steps = math.ceil(steps)  # programs write rows / batch_size
     seed = model_seed(estimator, RunRecord.load(estimator.model_dir))
     estimator._live_model.seed_input(ModeKeys.EVAL, seed)
     estimator._forget_what_is_gone()

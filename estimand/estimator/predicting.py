@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,6 @@ from estimand.inputs.contract import ModelInput, call_input_fn
 
 if TYPE_CHECKING:
     from estimand.estimator.estimator import Estimator
-
-_log = logging.getLogger("tensorflow")
 
 
 def predict(
@@ -77,7 +74,7 @@ def _call_input_fn(estimator: Estimator, input_fn: Callable[..., Any]) -> ModelI
         input_fn, mode=ModeKeys.PREDICT, params=estimator.params, config=estimator.config
     )
     if given.endless_constant:
-        _log.warning(
+        tf_private.warn(
             "Input graph does not use tf.data.Dataset or contain a QueueRunner. That means predict "
             "yields forever. This is probably a mistake."
         )

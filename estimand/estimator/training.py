@@ -14,8 +14,8 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
-from estimand.engine import block_mode, checkpoints, faults, initialization
-from estimand.engine.compiled import PLAIN
+from estimand.engine import checkpoints, faults, initialization
+from estimand.engine.distributed.replicas import local_replicas
 from estimand.engine.events import EventWriter
 from estimand.engine.feeding import Feeder, InputPosition
 from estimand.engine.hook_runner import HookRunner
@@ -28,6 +28,7 @@ from estimand.engine.saving import ModelSaver
 from estimand.engine.session import TracedSession
 from estimand.engine.tracing import Trace
 from estimand.estimator import eager
+from estimand.estimator.block_mode_choice import BlockModeChoice
 from estimand.estimator.data_checks import DataCheck
 from estimand.estimator.surroundings import make_writer, model_seed
 from estimand.estimator.training_hooks import assemble, eager_hooks
@@ -109,7 +110,12 @@ class _Run:
     def prepare(self, input_fn: Callable[..., Any]) -> None:
         estimator, live = self.estimator, self.estimator._live_model
         given = self._call_input_fn(input_fn)
-        self.trace = live.trace(ModeKeys.TRAIN, given.element_spec, self.seed)
+        self.trace = live.trace(
+            ModeKeys.TRAIN,
+            given.element_spec,
+            self.seed,
+            distributed=estimator._config.train_distribute is not None,
+        )
         self.session = TracedSession(self.trace)
         self._data_check = DataCheck(self.trace, given, wanted=estimator._config.check_data)
         self._fill_variables()
@@ -138,23 +144,28 @@ class _Run:
             or where.get("kind") == "start"
             or not self.estimator._config.save_input_position
         ):
-            return Feeder(given.dataset, given.unpack, keep_alive=given)
+            return self._from_the_start(given)
         batches = int(where.get("batches", 0))
         assert self.latest is not None
         companion = checkpoints.companion_prefix(self.latest)
         if where.get("kind") == "iterator" and companion is not None:
-            feeder = Feeder(given.dataset, given.unpack, keep_alive=given)
+            feeder = self._from_the_start(given)
             try:
                 InputPosition.restore(feeder, companion)
-                feeder.batches = batches
+                feeder.batches = batches // feeder.replicas
                 return feeder
             except InputError as error:
                 _log.warning("%s Skipping %d batches by counting instead.", error, batches)
-        feeder = Feeder(given.dataset.skip(batches), given.unpack, keep_alive=given)
+        feeder = self._from_the_start(given, skip=batches)
         if feeder.size is not None:
-            feeder.size += batches
-        feeder.batches = batches
+            feeder.size += batches // feeder.replicas
+        feeder.batches = batches // feeder.replicas
         return feeder
+
+    def _from_the_start(self, given: ModelInput, skip: int = 0) -> Feeder:
+        count = local_replicas(self.estimator._config.train_distribute)
+        dataset = given.dataset.skip(skip) if skip else given.dataset
+        return Feeder(dataset, given.unpack, keep_alive=given, replicas=count)
 
     def _fill_variables(self) -> None:
         assert self.trace is not None and self.session is not None
@@ -190,6 +201,9 @@ class _Run:
         self._mark_call_begun()
         program = self._program(trace)
         all_hooks = assemble(trace, config, hooks, saving_listeners)
+        choice = BlockModeChoice(
+            program, feeder, self.record, config, self.estimator.model_dir, all_hooks
+        )
         store = self.estimator._live_model.store
         runner = HookRunner(all_hooks, trace, session, store=store)
         before_hooks = set(trace.variables.by_name)
@@ -215,7 +229,7 @@ class _Run:
                 interrupts=interrupts,
                 on_block=line.update,
                 after_begin=after_begin,
-                on_first_batch=self._on_first_batch(self._block_mode_choice(program, target)),
+                on_first_batch=self._on_first_batch(choice.make(self.start_step, target)),
                 max_steps_per_call=config.max_steps_per_call,
             )
             try:
@@ -312,9 +326,7 @@ class _Run:
             targets = [trace.spec.train_op, *trace.step_effects]
             return StepProgram(trace, targets, trace.spec.loss)
 
-        program = self.estimator._live_model.program(trace, "train", make)
-        program.block_mode = PLAIN
-        return program
+        return self.estimator._live_model.program(trace, "train", make)
 
     def _on_first_batch(
         self, choose: Callable[[list[tf.Tensor]], None] | None
@@ -329,39 +341,6 @@ class _Run:
                 choose(batch)
 
         return look_and_choose
-
-    def _block_mode_choice(
-        self, program: StepProgram, target: int | None
-    ) -> Callable[[list[tf.Tensor]], None] | None:
-        """What to do after the first step to settle how the others are run; None: settled."""
-        pinned = self.estimator._config.block_mode
-        recorded = self.record.block_mode
-        if pinned != "auto":
-            program.block_mode = pinned
-            return None
-        if recorded is not None:
-            if self.start_step >= int(self.record.extra.get("block_mode_from_step", 0)):
-                program.block_mode = recorded
-                return None
-            return lambda batch: setattr(program, "block_mode", recorded)
-        assert self.trace is not None and self.feeder is not None
-        limits = [self.feeder.remaining, None if target is None else target - self.start_step]
-        worth_it = all(n is None or n >= block_mode.MIN_STEPS_FOR_TRIAL for n in limits)
-        if not worth_it or not block_mode.may_be_tried(self.trace, program.targets):
-            program.block_mode = block_mode.guess(self.trace)
-            self._keep_block_mode(program, self.start_step)
-            return None
-
-        def choose(batch: list[tf.Tensor]) -> None:
-            program.block_mode = block_mode.measure(program, batch)
-            self._keep_block_mode(program, self.start_step + 1)
-
-        return choose
-
-    def _keep_block_mode(self, program: StepProgram, from_step: int) -> None:
-        self.record.block_mode = program.block_mode
-        self.record.extra["block_mode_from_step"] = from_step
-        self.record.save(self.estimator.model_dir)
 
     def _mark_call_begun(self) -> None:
         """A new call that goes on from a finished one starts its input from the beginning.

@@ -68,6 +68,11 @@ def run_evaluation(
             _log_progress(done, count, steps)
             done += count
             line.update(done)
+    if done == 0 and not runner.stop_requested and steps != 0:
+        _log.warning(
+            "The input of evaluate is empty: input_fn gave no batch, so the metrics below are "
+            "those of nothing at all. Check the files or arrays that input_fn reads."
+        )
     values = trace.metrics.values(session.run)
     values[GLOBAL_STEP] = trace.global_step.numpy()
     runner.end()
@@ -88,6 +93,8 @@ def _log_progress(done: int, count: int, steps: int | None) -> None:
 
 def _batches_at_once(runner: HookRunner, feeder: Feeder, done: int, steps: int | None) -> int:
     limits = [_MOST_BATCHES_PER_CALL]
+    if done == 0 and feeder.remaining is None:
+        return 1  # to know whether there was any
     look = runner.steps_to_next_look(done)
     limits += [n for n in (look, feeder.remaining) if n is not None]
     if steps is not None:

@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 
 _OUTPUTS = "estimand.core.export_output"
 _RECEIVERS = "estimand.export.receivers"
+_CONVERTING = "estimand.export.converting"
 
 # Public name -> the module where it lives. Lazily: who only loads a model needs no trainer.
 _HOME = {
@@ -30,6 +31,9 @@ _HOME = {
     "build_raw_serving_input_receiver_fn": _RECEIVERS,
     "build_raw_supervised_input_receiver_fn": _RECEIVERS,
     "build_supervised_input_receiver_fn_from_input_fn": _RECEIVERS,
+    "to_frozen_graph": _CONVERTING,
+    "to_onnx": _CONVERTING,
+    "to_tflite": _CONVERTING,
 }
 
 __all__ = sorted(_HOME)
@@ -41,6 +45,9 @@ if TYPE_CHECKING:
     from estimand.core.export_output import PredictOutput as PredictOutput
     from estimand.core.export_output import RegressionOutput as RegressionOutput
     from estimand.core.export_output import TrainOutput as TrainOutput
+    from estimand.export.converting import to_frozen_graph as to_frozen_graph
+    from estimand.export.converting import to_onnx as to_onnx
+    from estimand.export.converting import to_tflite as to_tflite
     from estimand.export.receivers import ServingInputReceiver as ServingInputReceiver
     from estimand.export.receivers import SupervisedInputReceiver as SupervisedInputReceiver
     from estimand.export.receivers import TensorServingInputReceiver as TensorServingInputReceiver

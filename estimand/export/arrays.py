@@ -14,22 +14,35 @@ from estimand.core.errors import InputError
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """One input or output of a signature."""
+    """One input or output of a signature; a sparse or ragged one consists of several tensors."""
 
     name: str
     dtype: str
     shape: tuple[int | None, ...] | None
     tensor: str
+    kind: str | None = None
+    parts: tuple[str, ...] = ()
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The names of all tensors it consists of."""
+        return self.parts or (self.tensor,)
 
     @classmethod
     def of(cls, name: str, described: Mapping[str, Any]) -> TensorInfo:
         shape = described["shape"]
         return cls(
-            name, described["dtype"], None if shape is None else tuple(shape), described["tensor"]
+            name,
+            described["dtype"],
+            None if shape is None else tuple(shape),
+            described["tensor"],
+            described.get("kind"),
+            tuple(described.get("parts", ())),
         )
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.dtype}, {shape_text(self.shape)})"
+        kind = f"{self.kind} " if self.kind else ""
+        return f"{self.name} ({kind}{self.dtype}, {shape_text(self.shape)})"
 
 
 def shape_text(shape: Any) -> str:

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.modes import ModeKeys
-from estimand.engine import saving
+from estimand.engine import effects, saving
 from estimand.engine.saving import SavedVariable
 from estimand.engine.tracing import Trace
 from estimand.export import captures
@@ -188,14 +188,15 @@ def _finish(trace: Trace, flat: FlatGraph, tables: Tables) -> None:
     initializers += tables.initializers
     for op in initializers:
         graph.add_to_collection(_Keys.TABLE_INITIALIZERS, op)
-    flat.assets = _vocabulary_files(graph)
+    flat.assets = _vocabulary_files(graph, trace.collection(_Keys.ASSET_FILEPATHS))
+    ours = tf.group(tf.compat.v1.local_variables_initializer(), *initializers)
     own = _own_init_op(trace)
-    flat.init_op = tf.group(
-        tf.compat.v1.local_variables_initializer(),
-        *initializers,
-        *([] if own is None else [graph.as_graph_element(own.name)]),
-        name="estimand_init",
-    )
+    later = [] if own is None else [graph.as_graph_element(own.name)]
+    before = effects.ancestors([ours])
+    for name, op in effects.ancestors(getattr(o, "op", o) for o in later).items():
+        if name not in before and effects.changes_state(op):  # what the user sets, is set last
+            tf_private.add_control_inputs(op, [ours])
+    flat.init_op = tf.group(ours, *later, name="estimand_init")
     if trace.mode == ModeKeys.TRAIN:
         names = [trace.spec.train_op.name, *(op.name for op in trace.step_effects)]
         flat.train_op = tf.group(*map(graph.as_graph_element, names), name="estimand_train_op")
@@ -210,12 +211,16 @@ def _own_init_op(trace: Trace) -> Any:
     return op if isinstance(op, tf.Operation | tf.Tensor) else None
 
 
-def _vocabulary_files(graph: tf.Graph) -> list[tf.Tensor]:
-    """The file names that tables are filled from: these files travel as assets."""
+def _vocabulary_files(graph: tf.Graph, listed: Iterable[Any]) -> list[tf.Tensor]:
+    """The file names that tables are filled from, or that the user lists: they are assets."""
     found: dict[str, tf.Tensor] = {}
     for op in graph.get_operations():
         if op.type == "InitializeTableFromTextFileV2" and op.inputs[1].op.type == "Const":
             found[op.inputs[1].name] = op.inputs[1]
+    for item in listed:
+        if isinstance(item, tf.Tensor) and item.op.type == "Const":
+            with contextlib.suppress(KeyError):  # a capture: it has been replaced
+                found[item.name] = graph.as_graph_element(item.name)
     return list(found.values())
 
 

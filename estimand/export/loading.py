@@ -14,7 +14,8 @@ import tensorflow as tf
 
 from estimand.core.errors import InputError, NoModelError
 from estimand.export import reading
-from estimand.export.arrays import TensorInfo, checked_array
+from estimand.export.arrays import TensorInfo
+from estimand.export.composites import fed_arrays, joined_values, row_count
 from estimand.export.holding import Hold
 
 _ATTEMPTS = 5
@@ -131,9 +132,11 @@ class Signature:
         self.inputs = {k: TensorInfo.of(k, i) for k, i in described["inputs"].items()}
         self.outputs = {k: TensorInfo.of(k, i) for k, i in described["outputs"].items()}
         self._call = session.make_callable(
-            [info.tensor for info in self.outputs.values()],
-            [info.tensor for info in self.inputs.values()],
+            [tensor for info in self.outputs.values() for tensor in info.tensors],
+            [tensor for info in self.inputs.values() for tensor in info.tensors],
         )
+        # Most signatures are dense all through: these need no look at each value.
+        self._joins = any(info.kind for info in self.outputs.values())
 
     def __call__(
         self, inputs: Mapping[str, Any] | None = None, /, **more: Any
@@ -146,9 +149,12 @@ class Signature:
         given = {**(inputs or {}), **more}
         if given.keys() != self.inputs.keys():
             raise self._wrong_names(given)
-        arrays = [checked_array(info, given[name]) for name, info in self.inputs.items()]
-        self._check_batch(arrays)
-        return dict(zip(self.outputs, self._call(*arrays), strict=True))
+        fed = {name: fed_arrays(info, given[name]) for name, info in self.inputs.items()}
+        self._check_batch(fed)
+        found = self._call(*(array for arrays in fed.values() for array in arrays))
+        if self._joins:
+            found = joined_values(self.outputs.values(), found)
+        return dict(zip(self.outputs, found, strict=True))
 
     def _wrong_names(self, given: Mapping[str, Any]) -> InputError:
         missing = sorted(self.inputs.keys() - given.keys())
@@ -160,11 +166,11 @@ class Signature:
             f"It takes: {takes}."
         )
 
-    def _check_batch(self, arrays: Sequence[np.ndarray]) -> None:
+    def _check_batch(self, fed: Mapping[str, Sequence[np.ndarray]]) -> None:
         batched = [
-            (name, len(array))
-            for (name, info), array in zip(self.inputs.items(), arrays, strict=True)
-            if info.shape and info.shape[0] is None
+            (name, row_count(info, fed[name]))
+            for name, info in self.inputs.items()
+            if info.kind or (info.shape and info.shape[0] is None)
         ]
         if len({rows for _, rows in batched}) > 1:
             rows = ", ".join(f"{name}: {count}" for name, count in batched)

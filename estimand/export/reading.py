@@ -17,6 +17,8 @@ from estimand.export.holding import MODEL_FILES, model_file
 CARD_FILE = "model_card.json"
 # Signatures that TensorFlow adds for itself: how to initialize, how to make a step.
 _INTERNAL = re.compile(r"__saved_model_")
+# Kinds of tensors that consist of several; a dense one has no kind.
+SPARSE, RAGGED = "sparse", "ragged"
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,37 @@ def read_card(export: str) -> dict[str, Any]:
 
 
 def _describe(info: Any) -> dict[str, Any]:
-    shape = info.tensor_shape
-    dims = None if shape.unknown_rank else [d.size if d.size >= 0 else None for d in shape.dim]
-    name = info.name or info.coo_sparse.values_tensor_name
-    return {"dtype": tf.dtypes.as_dtype(info.dtype).name, "shape": dims, "tensor": name}
+    kind = info.WhichOneof("encoding")
+    if kind == "composite_tensor":
+        return _describe_composite(info.composite_tensor)
+    described = {
+        "dtype": tf.dtypes.as_dtype(info.dtype).name,
+        "shape": _sizes(info.tensor_shape),
+        "tensor": info.name,
+    }
+    if kind == "coo_sparse":
+        coo = info.coo_sparse
+        parts = [coo.indices_tensor_name, coo.values_tensor_name, coo.dense_shape_tensor_name]
+        described |= {"tensor": coo.values_tensor_name, "kind": SPARSE, "parts": parts}
+    return described
+
+
+def _describe_composite(composite: Any) -> dict[str, Any]:
+    """Of a ragged tensor: its values, then the row splits of each ragged dimension."""
+    spec, components = composite.type_spec, composite.components
+    ragged = spec.type_spec_class == spec.RAGGED_TENSOR_SPEC
+    # The first of what a ragged spec says of itself is its shape.
+    fields = spec.type_state.tuple_value.values
+    return {
+        "dtype": tf.dtypes.as_dtype(components[0].dtype).name,
+        "shape": _sizes(fields[0].tensor_shape_value) if ragged and fields else None,
+        "tensor": components[0].name,
+        "kind": RAGGED if ragged else spec.type_spec_class_name or "composite",
+        "parts": [component.name for component in components],
+    }
+
+
+def _sizes(shape: Any) -> list[int | None] | None:
+    if shape.unknown_rank:
+        return None
+    return [size.size if size.size >= 0 else None for size in shape.dim]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import contextlib
 import csv
+import gzip
 import itertools
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
@@ -16,7 +18,9 @@ import tensorflow as tf
 
 from estimand.core.errors import InputError
 from estimand.export.arrays import TensorInfo
+from estimand.export.composites import rows_of
 from estimand.export.loading import LoadedModel, Signature
+from estimand.export.reading import SPARSE
 
 FORMATS = {
     ".csv": "csv",
@@ -32,9 +36,10 @@ Row = Mapping[str, Any] | bytes
 def read_rows(path: str, file_format: str | None = None) -> Iterator[Row]:
     """The rows of a CSV file with a header, of a JSON file, or the records of a TFRecord file.
 
-    JSON may be one object per line, a list of objects, or `{"instances": [...]}`.
+    JSON may be one object per line, a list of objects, or `{"instances": [...]}`. Each of them may
+    be compressed by gzip, which the ending `.gz` tells.
     """
-    ending = os.path.splitext(path)[1].lower()
+    ending = os.path.splitext(path.removesuffix(".gz"))[1].lower()
     file_format = file_format or FORMATS.get(ending)
     if file_format is None:
         raise InputError(
@@ -66,16 +71,24 @@ def predict_rows(
     done = 0
     while batch := list(itertools.islice(source, batch_size)):
         outputs = _called(signature, _inputs(model, signature, batch, done), done, len(batch))
-        odd = [name for name, value in outputs.items() if np.shape(value)[:1] != (len(batch),)]
-        if odd:
-            raise InputError(
-                f"The output {odd[0]!r} of signature {signature.name!r} has shape "
-                f"{np.shape(outputs[odd[0]])} for {len(batch)} rows: it does not give one value "
-                "per row. Choose another signature."
-            )
+        columns = {
+            name: _column(signature, name, value, len(batch)) for name, value in outputs.items()
+        }
         for i in range(len(batch)):
-            yield {name: _plain(value[i]) for name, value in outputs.items()}
+            yield {name: _plain(column[i]) for name, column in columns.items()}
         done += len(batch)
+
+
+def _column(signature: Signature, name: str, value: Any, rows: int) -> Sequence[Any]:
+    """An output as a value for each row."""
+    column = list(rows_of(value)) if signature.outputs[name].kind else value
+    shape = (len(column),) if isinstance(column, list) else np.shape(column)
+    if shape[:1] != (rows,):
+        raise InputError(
+            f"The output {name!r} of signature {signature.name!r} has shape {shape} for {rows} "
+            "rows: it does not give one value per row. Choose another signature."
+        )
+    return column
 
 
 def _called(
@@ -98,8 +111,14 @@ def _called(
 @contextlib.contextmanager
 def _text_file(path: str) -> Iterator[TextIO]:
     try:
+        if path.endswith(".gz"):
+            with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as file:
+                yield file
+            return
         with open(path, encoding="utf-8-sig", newline="") as file:
             yield file
+    except (gzip.BadGzipFile, EOFError) as error:
+        raise InputError(f"{path} is no gzip file, or damaged: {error}.") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is no text in UTF-8: {error}. Convert it first.") from error
 
@@ -156,9 +175,9 @@ def _checked_row(where: str, row: Any) -> Row:
 
 def _records(path: str) -> Iterator[Row]:
     try:
-        for record in tf.data.TFRecordDataset(path):
+        for record in tf.data.TFRecordDataset(path, "GZIP" if path.endswith(".gz") else None):
             yield record.numpy()
-    except tf.errors.DataLossError as error:
+    except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
         raise InputError(f"{path} is no TFRecord file, or damaged: {error.message}") from error
 
 
@@ -186,12 +205,7 @@ def _inputs(
 
 def _parsed(signature: Signature, records: Sequence[bytes]) -> dict[str, Any]:
     """Serialized examples as the inputs themselves."""
-    spec = {}
-    for name, info in signature.inputs.items():
-        dtype = tf.as_dtype(info.dtype)
-        stored = tf.int64 if dtype.is_integer or dtype.is_bool else dtype
-        stored = tf.float32 if dtype.is_floating else stored
-        spec[name] = tf.io.FixedLenFeature([s or 1 for s in (info.shape or ())[1:]], stored)
+    spec = {name: _parse_spec(info) for name, info in signature.inputs.items()}
     try:
         parsed = tf.io.parse_example(list(records), spec)
     except tf.errors.InvalidArgumentError as error:
@@ -204,23 +218,43 @@ def _parsed(signature: Signature, records: Sequence[bytes]) -> dict[str, Any]:
     }
 
 
+def _parse_spec(info: TensorInfo) -> Any:
+    dtype = tf.as_dtype(info.dtype)
+    stored = tf.int64 if dtype.is_integer or dtype.is_bool else dtype
+    stored = tf.float32 if dtype.is_floating else stored
+    if info.kind == SPARSE:
+        return tf.io.VarLenFeature(stored)
+    if info.kind:
+        return tf.io.RaggedFeature(stored, row_splits_dtype=tf.int64)
+    return tf.io.FixedLenFeature([size or 1 for size in (info.shape or ())[1:]], stored)
+
+
 def _cell(row: Mapping[str, Any], info: TensorInfo, number: int) -> Any:
     if info.name not in row:
         raise InputError(
             f"Row {number + 1} lacks {info.name!r}, which the signature takes as {info}. "
             f"It has: {sorted(row)}."
         )
-    value = _converted(row[info.name], info.dtype, f"Row {number + 1}, {info.name!r}")
-    inner = (info.shape or (None,))[1:]
-    return [value] if inner == (1,) and not isinstance(value, list) else value
+    where = f"Row {number + 1}, {info.name!r}"
+    value = _converted(row[info.name], info.dtype, where, varying=info.kind is not None)
+    if isinstance(value, list):
+        return value
+    if info.kind:  # a row with as many values as it has: here one, or none
+        return [] if value in (b"", None) else [value]
+    return [value] if (info.shape or (None,))[1:] == (1,) else value
 
 
-def _converted(value: Any, dtype: str, where: str) -> Any:
-    """A cell as the type the input takes. A list in a CSV cell is written as in JSON."""
+def _converted(value: Any, dtype: str, where: str, varying: bool = False) -> Any:
+    """A cell as the type the input takes. A list in a CSV cell is written as in JSON.
+
+    `varying`: a row may have any number of values; an empty cell is none.
+    """
     if isinstance(value, list):
         return [_converted(v, dtype, where) for v in value]
     if isinstance(value, str) and dtype != "string":
         text = value.strip()
+        if not text and varying:
+            return None
         try:
             parsed = json.loads(text.lower() if text in ("True", "False") else text)
         except ValueError:
@@ -273,8 +307,11 @@ def _plain(value: Any) -> Any:
             return value.decode()
         except UnicodeDecodeError:
             return {"b64": base64.b64encode(value).decode()}
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | list):
         return [_plain(v) for v in value]
+    if isinstance(value, np.floating | float) and not math.isfinite(value):
+        # JSON has no numbers for these; the words are those of protobuf's JSON, and our reader's.
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, np.float32 | np.float16):
         return float(str(value))  # as short as it reads back: 0.1, not 0.10000000149011612
     return value.item() if isinstance(value, np.generic) else value

@@ -34,7 +34,9 @@ def signatures_for(spec: EstimatorSpec, receiver: Any) -> dict[str, Any]:
     """The `SignatureDef`s by name; called while the graph of `spec` is being built."""
     if spec.mode != ModeKeys.PREDICT:
         output = TrainOutput if spec.mode == ModeKeys.TRAIN else EvalOutput
-        made = output(spec.loss, spec.predictions or None, spec.eval_metric_ops or None)
+        nothing = isinstance(spec.predictions, dict) and not spec.predictions
+        predictions = None if nothing else spec.predictions
+        made = output(spec.loss, predictions, spec.eval_metric_ops or None)
         return {TAGS[spec.mode]: made.as_signature_def(receiver.receiver_tensors)}
     outputs = _export_outputs(spec)
     found, excluded = _serving_signatures(outputs, receiver.receiver_tensors, "")

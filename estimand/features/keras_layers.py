@@ -132,6 +132,14 @@ class _ColumnLayer(keras.layers.Layer):
         self._column_state: Any = None
         self._column_weights: list[Any] = []
 
+    def __call__(self, features: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(features, dict):  # Keras takes tensors and arrays, but no lists
+            features = {
+                k: tf.convert_to_tensor(v) if isinstance(v, list | tuple) else v
+                for k, v in features.items()
+            }
+        return super().__call__(features, *args, **kwargs)
+
     def new_holder(self, name: str) -> _Weights:
         holder = _Weights(name=name)
         self._column_weights.append(holder)

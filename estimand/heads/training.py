@@ -44,7 +44,7 @@ def make_train_op(
                 train_op = train_op_fn(loss)
             else:
                 _check_optimizer(optimizer)
-                _check_list("trainable_variables", trainable_variables)
+                _check_trainable_variables(trainable_variables)
                 train_op = minimize(optimizer, _per_replica(loss, reduction), trainable_variables)
             return tf.group(train_op, *update_ops) if update_ops else train_op
     finally:
@@ -68,6 +68,17 @@ def _per_replica(loss: tf.Tensor, reduction: str) -> tf.Tensor:
     """Gradients of replicas are added up: a mean over a batch has to become one over all."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     return loss / replicas if replicas > 1 and divides_by_batch_size(reduction) else loss
+
+
+def _check_trainable_variables(variables: Any) -> None:
+    nothing_made = not tf.executing_eagerly() and not tf.compat.v1.global_variables()
+    captured = getattr(tf.compat.v1.get_default_graph(), "captures", ())
+    if variables is None and nothing_made and not captured:
+        raise HeadError(
+            "trainable_variables cannot be None. Given None, and there are no variables in this "
+            "graph that could be trained."
+        )
+    _check_list("trainable_variables", variables)
 
 
 def _check_list(name: str, value: Any) -> None:

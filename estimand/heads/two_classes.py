@@ -20,6 +20,8 @@ from estimand.heads.vocabulary import vocabulary_or_none
 class TwoClassHead(SingleHead):
     """One logit per example; class 1 where it is above 0."""
 
+    _auc_rule = "interpolation"
+
     def __init__(
         self,
         weight_column: Any,
@@ -89,8 +91,8 @@ class TwoClassHead(SingleHead):
             MetricKeys.ACCURACY_BASELINE: AccuracyBaseline(
                 MetricKeys.ACCURACY_BASELINE, label_mean
             ),
-            MetricKeys.AUC: AUC(MetricKeys.AUC),
-            MetricKeys.AUC_PR: AUC(MetricKeys.AUC_PR, curve="PR"),
+            MetricKeys.AUC: AUC(MetricKeys.AUC, rule=self._auc_rule),
+            MetricKeys.AUC_PR: AUC(MetricKeys.AUC_PR, "PR", self._auc_rule),
         }
 
     def _update_metrics(self, update: Callable[..., None], batch: Batch) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.core import tf_private
 from estimand.core.errors import InputError
 from estimand.inputs import slow_parsing
 from estimand.inputs.call import bind_input_fn, name_of
@@ -118,7 +119,7 @@ def _from_dataset(dataset: tf.data.Dataset, where: str, **facts: Any) -> ModelIn
             f"{describe(dataset.element_spec)}. Features need at least one tensor."
         )
     facts = {"resumable": True, "endless_constant": False, **facts}
-    if isinstance(labels, tf.NoneTensorSpec):
+    if tf_private.is_spec_of_none(labels):
         alone = dataset.map(tf.autograph.experimental.do_not_convert(lambda features, _: features))
         return ModelInput(alone, has_labels=False, **facts)
     return ModelInput(dataset, has_labels=labels is not None, **facts)

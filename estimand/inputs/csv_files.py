@@ -31,6 +31,7 @@ from estimand.inputs.lines import (
     LineFiles,
     caused_by,
     compression_fault,
+    decode_blocks,
     is_data,
     missing_file,
     name_in_messages,
@@ -243,13 +244,16 @@ class CsvReading:
         share, comment = self._lines.share_of(context), self._asked.comment
         share.check_not_empty(_WHERE, comment, self._can_be_read)
 
-        def blocks_of(epoch: Epoch | None) -> tf.data.Dataset:
-            blocks = share.blocks(epoch, comment)
-            if self._counter is not None:
-                blocks = keep_readable(blocks, self._columns.decode, self._counter, BLOCK)
-            return blocks
+        def rows_of(epoch: Epoch | None) -> tf.data.Dataset:
+            return share.lines(epoch, comment)
 
-        return order.batches(blocks_of, self._decode)
+        readable = None if self._counter is None else self._readable
+        decode = decode_blocks(share, comment, self._decode, readable)
+        return order.decoded(rows_of, decode, BLOCK)
+
+    def _readable(self, blocks: tf.data.Dataset, size: int) -> tf.data.Dataset:
+        assert self._counter is not None
+        return keep_readable(blocks, self._columns.decode, self._counter, size)
 
     def _can_be_read(self, line: bytes) -> bool:
         return self._counter is None or decodes(self._columns, [line])

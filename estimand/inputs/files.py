@@ -203,3 +203,9 @@ def short_list(paths: Sequence[str]) -> str:
     if not rest:
         return paths[0]
     return f"{paths[0]} and {rest} more file{'s' if rest > 1 else ''}"
+
+
+def usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return min(len(os.sched_getaffinity(0)), 16)
+    return min(os.cpu_count() or 1, 16)

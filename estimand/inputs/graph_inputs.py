@@ -14,6 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.core import tf_private
 from estimand.core.errors import InputError
 from estimand.inputs.structure import clean_parts
 from estimand.inputs.v1_iterators import EagerCall, GraphCall, NeedsGraph, TracedIterator, watch
@@ -129,7 +130,7 @@ def _as_tensor(leaf: Any) -> Any:
 def _is_untouched(trace: _Trace) -> bool:
     """Whether the function returns what get_next() gave: then there is nothing to map."""
     specs = tf.nest.flatten([iterator.element_spec for iterator in trace.iterators])
-    if not specs or any(isinstance(spec, tf.NoneTensorSpec) for spec in specs):
+    if not specs or any(tf_private.is_spec_of_none(spec) for spec in specs):
         return False
     returned = tf.nest.flatten(trace.result, expand_composites=True)
     return [id(tensor) for tensor in returned] == [id(tensor) for tensor in trace.placeholders]

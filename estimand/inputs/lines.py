@@ -14,14 +14,14 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core.errors import InputError
-from estimand.inputs.files import InputFile
+from estimand.inputs.files import InputFile, usable_cores
 from estimand.inputs.order import Epoch
 
 # What is done to lines one by one costs more than reading them; done to blocks it is free.
 BLOCK = 1024
 _FILES_AT_A_TIME = 4
 _LINES_IN_TURN = 16
-_CUT_FILE = "estimand_whole_file"
+CUT_FILE = "estimand_whole_file"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,24 +47,33 @@ class LineFiles:
         labels = None if self.labels is None else self.labels[part]
         return LineFiles(self.files[part], self.skip[part], labels)
 
-    def blocks(self, epoch: Epoch | None, comment: str | None) -> tf.data.Dataset:
-        """Blocks of up to BLOCK lines of data; when shuffling, from several files in turn."""
-        files = self._listed(epoch)
-        if epoch is None or len(self.files) == 1 or self.every[0] > 1:
+    def lines(self, epoch: Epoch | None, comment: str | None) -> tf.data.Dataset:
+        """Lines, those that are no data among them; when shuffling, from several files in turn."""
+        parts = self._listed(epoch)
+        files = tf.data.Dataset.from_tensor_slices(parts)
+        read = functools.partial(_lines_of, any(file.compression for file in self.files))
+        if len(self.files) == 1:
+            lines = read(*(part[0] for part in parts))
+        elif epoch is None or self.every[0] > 1:
             # All pipelines that share the lines have to see them in the same order.
-            lines = files.flat_map(_lines_of)
+            lines = files.flat_map(read)
         else:
             at_a_time = min(_FILES_AT_A_TIME, len(self.files))
-            lines = files.interleave(_lines_of, at_a_time, _LINES_IN_TURN)
-        blocks = lines.batch(BLOCK)
-        if any(file.has_bom for file, skip in zip(self.files, self.skip, strict=True) if not skip):
-            blocks = blocks.map(tf.autograph.experimental.do_not_convert(_without_bom))
-        blocks = without(blocks, comment)
+            lines = files.interleave(read, at_a_time, _LINES_IN_TURN)
         if self.every[0] > 1:
-            blocks = blocks.unbatch().shard(*self.every).batch(BLOCK)
-        return blocks
+            # Blank lines are left out first: else a pipeline might get nothing but them.
+            data = functools.partial(self.only_data, comment=comment)
+            lines = lines.batch(BLOCK).map(tf.autograph.experimental.do_not_convert(data))
+            lines = lines.unbatch().shard(*self.every)
+        return lines
 
-    def _listed(self, epoch: Epoch | None) -> tf.data.Dataset:
+    def only_data(self, *block: tf.Tensor, comment: str | None) -> Any:
+        """A block without byte order marks, blank lines and lines that begin with `comment`."""
+        if any(file.has_bom for file, skip in zip(self.files, self.skip, strict=True) if not skip):
+            block = (tf.strings.regex_replace(block[0], "^\ufeff", ""), *block[1:])
+        return _without(block, comment)
+
+    def _listed(self, epoch: Epoch | None) -> tuple[tf.Tensor, ...]:
         parts = [
             tf.constant([file.path for file in self.files]),
             tf.constant([file.compression for file in self.files]),
@@ -75,7 +84,7 @@ class LineFiles:
         if epoch is not None and self.every[0] == 1:
             order = epoch.permutation(len(self.files))
             parts = [tf.gather(part, order) for part in parts]
-        return tf.data.Dataset.from_tensor_slices(tuple(parts))
+        return tuple(parts)
 
     def rows(self, comment: str | None) -> Iterator[tuple[InputFile, int, bytes]]:
         """The lines of data of all files, read by Python."""
@@ -101,31 +110,31 @@ class LineFiles:
 
 @tf.autograph.experimental.do_not_convert
 def _lines_of(
-    path: tf.Tensor, compression: tf.Tensor, skip: tf.Tensor, *label: tf.Tensor
+    compressed: bool, path: tf.Tensor, compression: tf.Tensor, skip: tf.Tensor, *label: tf.Tensor
 ) -> tf.data.Dataset:
     lines = tf.data.TextLineDataset(path, compression).skip(skip)
-    # TensorFlow reads a compressed file that was cut short without a word, as if it ended there.
-    compressed = tf.cast(tf.strings.length(compression) > 0, tf.int64)
-    end = tf.data.Dataset.from_tensors((path, compression)).take(compressed)
-    lines = lines.concatenate(end.map(_nothing_if_whole).unbatch())
+    if compressed:
+        lines = lines.concatenate(nothing_if_whole(path, compression))
     if not label:
         return lines
     return tf.data.Dataset.zip((lines, tf.data.Dataset.from_tensors(label[0]).repeat()))
 
 
-def _without_bom(lines: tf.Tensor, *rest: tf.Tensor) -> Any:
-    return _row(tf.strings.regex_replace(lines, "^\ufeff", ""), *rest)
+def nothing_if_whole(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
+    """No strings; an error if the file is compressed and was cut.
 
-
-def _row(*parts: tf.Tensor) -> Any:
-    return parts if len(parts) > 1 else parts[0]
+    TensorFlow reads such a file without a word, as if it ended there.
+    """
+    compressed = tf.cast(tf.strings.length(compression) > 0, tf.int64)
+    end = tf.data.Dataset.from_tensors((path, compression)).take(compressed)
+    return end.map(_nothing_if_whole).unbatch()
 
 
 @tf.autograph.experimental.do_not_convert
 def _nothing_if_whole(path: tf.Tensor, compression: tf.Tensor) -> tf.Tensor:
     # Declared stateless, as it is: then the position of the pipeline can be saved.
     nothing = tf.numpy_function(
-        _assert_whole, [path, compression], tf.string, stateful=False, name=_CUT_FILE
+        _assert_whole, [path, compression], tf.string, stateful=False, name=CUT_FILE
     )
     return tf.ensure_shape(nothing, [0])
 
@@ -177,23 +186,44 @@ def missing_file(where: str, files: Sequence[InputFile]) -> InputError | None:
     return None
 
 
-def without(blocks: tf.data.Dataset, comment: str | None) -> tf.data.Dataset:
-    """Blocks without blank lines, and without those that begin with `comment`."""
+def _without(block: tuple[tf.Tensor, ...], comment: str | None) -> Any:
+    wanted = tf.strings.length(block[0]) > 0
+    if comment:
+        # Lines that are shorter than the comment mark give what there is of them.
+        wanted &= tf.strings.substr(block[0], 0, len(comment.encode())) != comment
+    # Most blocks have nothing to leave out, and leaving out copies every line.
+    kept = tf.cond(
+        tf.reduce_all(wanted),
+        lambda: [tf.identity(part) for part in block],
+        lambda: [tf.boolean_mask(part, wanted) for part in block],
+    )
+    return tuple(kept) if len(kept) > 1 else kept[0]
 
-    def keep(*parts: tf.Tensor) -> Any:
-        wanted = tf.strings.length(parts[0]) > 0
-        if comment:
-            # Lines that are shorter than the comment mark give what there is of them.
-            wanted &= tf.strings.substr(parts[0], 0, len(comment.encode())) != comment
-        # Most blocks have nothing to leave out, and leaving out copies every line.
-        kept = tf.cond(
-            tf.reduce_all(wanted),
-            lambda: [tf.identity(part) for part in parts],
-            lambda: [tf.boolean_mask(part, wanted) for part in parts],
-        )
-        return _row(*kept)
 
-    return blocks.map(tf.autograph.experimental.do_not_convert(keep))
+def decode_blocks(
+    lines: LineFiles,
+    comment: str | None,
+    decode: Callable[..., Any],
+    readable: Callable[[tf.data.Dataset, int], tf.data.Dataset] | None,
+) -> Callable[[tf.data.Dataset, int], tf.data.Dataset]:
+    """Blocks of lines to blocks of what `decode` makes of them, for `Order.decoded`."""
+
+    def clean(*block: tf.Tensor) -> Any:
+        return lines.only_data(*block, comment=comment)
+
+    def clean_and_decode(*block: tf.Tensor) -> Any:
+        cleaned = clean(*block)
+        return decode(*cleaned) if isinstance(cleaned, tuple) else decode(cleaned)
+
+    plain = tf.autograph.experimental.do_not_convert
+
+    def decoded(blocks: tf.data.Dataset, size: int) -> tf.data.Dataset:
+        step = clean_and_decode
+        if readable is not None:
+            blocks, step = readable(blocks.map(plain(clean)), size), decode
+        return blocks.map(plain(step), num_parallel_calls=usable_cores(), deterministic=True)
+
+    return decoded
 
 
 def is_data(line: bytes, comment: str | None) -> bool:
@@ -207,7 +237,7 @@ def caused_by(error: BaseException, *names: str) -> bool:
         return False
     if isinstance(error, (tf.errors.NotFoundError, tf.errors.DataLossError)):
         return True
-    return any(name in error.message for name in (*names, _CUT_FILE, "inflate()"))
+    return any(name in error.message for name in (*names, CUT_FILE, "inflate()"))
 
 
 def name_in_messages(files: Sequence[InputFile], given: Any) -> str:

@@ -57,28 +57,44 @@ class Order:
             endless=self.num_epochs is None and training,
         )
 
-    def batches(
-        self, blocks_of: BlocksOfEpoch, finish: Callable[..., Any] | None = None
-    ) -> tf.data.Dataset:
-        """Epochs of rows, which come in blocks, as batches; `finish` is applied to each of them.
+    def batches(self, blocks_of: OfEpoch) -> tf.data.Dataset:
+        """Epochs of rows, which come in blocks, as batches.
 
         Epochs follow one another without a gap, as in `numpy_input_fn`: a batch may hold the
         end of one and the beginning of the next, but no row comes twice in an epoch. When
         shuffling for ever there must be a row, or it would be looked for for ever.
         """
-        # Without an end there is no smaller last batch: models see the exact shape.
-        only_full = self.drop_remainder or self.endless
         if self.shuffle:
-            batched = self._shuffled_epochs(blocks_of).batch(self.batch_size, only_full)
-        else:
-            # Cutting blocks anew costs less than taking them apart into rows.
-            blocks = blocks_of(None).repeat(None if self.endless else self.num_epochs)
-            batched = blocks.rebatch(self.batch_size, only_full)
-        if finish is not None:
-            batched = batched.map(tf.autograph.experimental.do_not_convert(finish))
-        return lean(batched)
+            rows = self._shuffled_epochs(lambda epoch: blocks_of(epoch).unbatch())
+            return lean(rows.batch(self.batch_size, self._only_full))
+        # Cutting blocks anew costs less than taking them apart into rows.
+        blocks = blocks_of(None).repeat(None if self.endless else self.num_epochs)
+        return lean(blocks.rebatch(self.batch_size, self._only_full))
 
-    def _shuffled_epochs(self, blocks_of: BlocksOfEpoch) -> tf.data.Dataset:
+    def decoded(
+        self,
+        rows_of: OfEpoch,
+        decode: Callable[[tf.data.Dataset, int], tf.data.Dataset],
+        block_size: int,
+    ) -> tf.data.Dataset:
+        """The same for rows that come one by one and are decoded in blocks, which may lose rows.
+
+        `decode` gets blocks and their size. Small batches are cut from larger blocks: decoding
+        is for the most part a price per call.
+        """
+        if self.shuffle:
+            rows = self._shuffled_epochs(rows_of)
+        else:
+            rows = rows_of(None).repeat(None if self.endless else self.num_epochs)
+        size = self.batch_size * max(1, block_size // self.batch_size)
+        return lean(decode(rows.batch(size), size).rebatch(self.batch_size, self._only_full))
+
+    @property
+    def _only_full(self) -> bool:
+        # Without an end there is no smaller last batch: models see the exact shape.
+        return self.drop_remainder or self.endless
+
+    def _shuffled_epochs(self, rows_of: OfEpoch) -> tf.data.Dataset:
         """Rows; every epoch in an order that follows from its number.
 
         Not `shuffle(...).repeat()`: what a shuffle of files has drawn is forgotten by a saved
@@ -89,7 +105,7 @@ class Order:
 
         @tf.autograph.experimental.do_not_convert
         def epoch(number: tf.Tensor) -> tf.data.Dataset:
-            rows = blocks_of(Epoch(number, seed)).unbatch()
+            rows = rows_of(Epoch(number, seed))
             own = tf.random.experimental.stateless_fold_in(seed, number)
             return shuffled(rows, self.shuffle_buffer_size, own)
 
@@ -110,7 +126,7 @@ class Epoch:
         return row_at(self.number * size + tf.range(size, dtype=tf.int64), size, self.seed)
 
 
-BlocksOfEpoch = Callable[[Epoch | None], tf.data.Dataset]  # None: in order
+OfEpoch = Callable[[Epoch | None], tf.data.Dataset]  # None: in order
 
 
 def lean(dataset: tf.data.Dataset) -> tf.data.Dataset:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 import re
@@ -14,13 +15,14 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import EstimandError, InputError
+from estimand.inputs.lines import CUT_FILE
 from estimand.inputs.records.reading import decode, numbered, values_of
 from estimand.inputs.records.verifying import FileReport, verify
 from estimand.inputs.tfrecord_parsing import Parser
 
 _OUR_ERRORS = re.compile(
     r"pars(e|ing) |Key: |required but could not be found|corrupted record|truncated record|"
-    r"[Ii]nflate|[Ff]eature"
+    rf"[Ii]nflate|[Ff]eature|{CUT_FILE}"
 )
 _RECORDS_AT_ONCE = 512
 # TensorFlow quotes a record that is no Example, and fails to decode its own message if that is
@@ -44,19 +46,23 @@ def explain(
         if not os.path.exists(path) and "://" not in path:
             return InputError(f"tfrecord_input_fn: the file {path!r} is no longer there.")
         report = verify(path, compression=compression)[0]
-        if not report.ok and report.problems[0].record is not None:
-            return InputError(f"tfrecord_input_fn: {report}. {_ADVICE}")
+        if not report.ok:
+            return damaged(report)
         found = _first_unparsable(path, compression, parser)
         if found is not None:
             return InputError(f"tfrecord_input_fn: {path}: {found}. {_ADVICE}")
     return None
 
 
+def damaged(report: FileReport) -> InputError:
+    return InputError(f"tfrecord_input_fn: {report}. {_ADVICE}")
+
+
 _ADVICE = "Repair the file, or pass on_error='skip' to leave out what cannot be read."
 
 
 def _first_unparsable(path: str, compression: str, parser: Parser) -> str | None:
-    records = numbered(path, compression, "tfrecord_input_fn")
+    records = _until_damage(numbered(path, compression, "tfrecord_input_fn"))
     while block := list(itertools.islice(records, _RECORDS_AT_ONCE)):
         if _failure(parser, [data for _, _, data in block]) is None:
             continue
@@ -66,6 +72,11 @@ def _first_unparsable(path: str, compression: str, parser: Parser) -> str | None
                 place = _place(path, compression, number)
                 return f"record {number} (at byte {place}): {_why(data, path, parser, failure)}"
     return None
+
+
+def _until_damage(records: Iterator[Any]) -> Iterator[Any]:
+    with contextlib.suppress(InputError):
+        yield from records
 
 
 def _failure(parser: Parser, data: list[bytes]) -> str | None:
@@ -141,8 +152,8 @@ def readable(paths: list[str], compression: str | None) -> Iterator[tuple[str, i
 class Losses:
     """What was left out with on_error="skip", counted inside the pipeline."""
 
-    def __init__(self, paths: list[str], compressions: list[str]) -> None:
-        self._paths, self._compressions = paths, compressions
+    def __init__(self, paths: list[str], compressions: list[str], parser: Parser) -> None:
+        self._paths, self._compressions, self._parser = paths, compressions, parser
         # The input function may be called while a graph is built; the counters outlive that.
         with tf_private.eager_mode(), tf.init_scope(), tf.device("/cpu:0"):
             self._unparsable = tf.Variable(0, dtype=tf.int64, trainable=False, name="skipped")
@@ -151,7 +162,7 @@ class Losses:
                 np.zeros(len(paths)), dtype=tf.int64, trainable=False, name="files_read"
             )
         self._told_records = 0
-        self._damaged: dict[int, FileReport | None] = {}
+        self._looked_at: set[int] = set()
 
     def count(self, records: tf.Tensor) -> None:
         """Note records that did not parse."""
@@ -176,18 +187,37 @@ class Losses:
             records = int(self._unparsable.numpy()) - self._told_records
             ends = self._ends.numpy()
         self._told_records += records
-        said = [f"{records} record(s) that do not parse"] if records else []
-        said += [f"what follows damage in {report}" for report in self._newly_damaged(ends)]
+        said = []
+        if records:
+            said.append(f"{records} record(s) that do not parse{self._first_unparsable}")
+        said += [_loss_by(report) for report in self._newly_damaged(ends)]
         return f"tfrecord_input_fn left out {'; '.join(said)}." if said else None
+
+    @functools.cached_property
+    def _first_unparsable(self) -> str:
+        for path, compression in zip(self._paths, self._compressions, strict=True):
+            found = _first_unparsable(path, compression, self._parser)
+            if found is not None:
+                return f", the first in {path}: {found}"
+        return ""
 
     def _newly_damaged(self, ends: np.ndarray) -> list[FileReport]:
         found = []
         for number in np.flatnonzero(ends).tolist():
-            if number in self._damaged:
+            if number in self._looked_at:
                 continue
             report = verify(self._paths[number], compression=self._compressions[number])[0]
-            at_fault = not report.ok and report.problems[0].record is not None
-            self._damaged[number] = report if at_fault else None
-            if at_fault:
+            self._looked_at.add(number)
+            if not report.ok:
                 found.append(report)
         return found
+
+
+def _loss_by(report: FileReport) -> str:
+    first = report.problems[0]
+    behind = report.records - first.record
+    lost = f"and {behind} good record(s) behind it" if behind else "and all that follows"
+    if not report.compression:
+        size = report.file_bytes - first.offset
+        lost += f", {size:,} of {report.file_bytes:,} bytes"
+    return f"of {report.path} the damaged record {first.record} {lost} ({first})"

@@ -12,15 +12,19 @@ import tensorflow as tf
 from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
 from estimand.inputs import tfrecord_cache, tfrecord_faults
+from estimand.inputs.files import usable_cores
+from estimand.inputs.lines import nothing_if_whole
 from estimand.inputs.records.files import (
     Paths,
     check_compression,
     compression_of,
+    ends_with_a_record,
     find_files,
     is_remote,
 )
 from estimand.inputs.records.reading import numbered
 from estimand.inputs.records.schemas import Schema, look_at
+from estimand.inputs.records.verifying import verify
 from estimand.inputs.sources import note_source
 from estimand.inputs.tfrecord_parsing import Parser, keep_what_parses
 
@@ -175,8 +179,10 @@ class TFRecordInput:
         compressions = [
             compression_of(path) if self.compression is None else self.compression for path in paths
         ]
+        if self.on_error == "raise":
+            _check_whole(paths, compressions)
         parser = self._parser(paths)
-        losses = tfrecord_faults.Losses(paths, compressions)
+        losses = tfrecord_faults.Losses(paths, compressions, parser)
         return _Built(paths, compressions, parser, losses)
 
     def _parser(self, paths: list[str]) -> Parser:
@@ -258,7 +264,7 @@ class TFRecordInput:
             )
         batches = records.batch(rows, drop_remainder=drop_remainder and not cut)
         parse: Callable[..., Any] = keep_what_parses(parser, built.losses) if skip else parser
-        cores = _usable_cores()
+        cores = usable_cores()
         dataset = batches.map(parse, num_parallel_calls=cores, deterministic=True)
         if skip:
             dataset = dataset.filter(_has_rows)
@@ -303,7 +309,9 @@ def _reader(built: _Built, skip: bool) -> Callable[[tf.Tensor], tf.data.Dataset]
         compression = built.compressions[0] if alike else tf.gather(compressions, number)
         records = tf.data.TFRecordDataset(tf.gather(paths, number), compression)
         if not skip:
-            return records
+            if not any(built.compressions):  # _check_whole has looked at them
+                return records
+            return records.concatenate(nothing_if_whole(tf.gather(paths, number), compression))
         return records.ignore_errors().concatenate(built.losses.note_end_of(number))
 
     return read
@@ -320,11 +328,20 @@ def _has_rows(*batch: Any) -> tf.Tensor:
 def _check_not_empty(paths: list[str]) -> None:
     empty = [path for path in paths if not is_remote(path) and os.path.getsize(path) == 0]
     if len(empty) == len(paths):
-        raise InputError(
-            f"{_WHERE}: {'the file ' if len(paths) == 1 else 'all files are empty: '}{paths[0]!r}"
-            f"{' is empty (0 bytes)' if len(paths) == 1 else ' and so on'}. Was its writer "
-            "interrupted? Write it again."
-        )
+        what = f"the file {paths[0]!r} is empty (0 bytes)"
+        if len(paths) > 1:
+            what = f"all {len(paths)} files are empty (0 bytes), {paths[0]!r} the first of them"
+        raise InputError(f"{_WHERE}: {what}. Write the records again.")
+
+
+def _check_whole(paths: list[str], compressions: list[str]) -> None:
+    """Name a file that was cut: TensorFlow takes fewer than 12 last bytes for its end."""
+    for path, compression in zip(paths, compressions, strict=True):
+        if compression or ends_with_a_record(path):
+            continue
+        report = verify(path, compression="")[0]
+        if not report.ok:
+            raise tfrecord_faults.damaged(report)
 
 
 def _options() -> tf.data.Options:
@@ -334,9 +351,3 @@ def _options() -> tf.data.Options:
     # All that is prefetched becomes part of a saved position.
     options.experimental_optimization.inject_prefetch = False
     return options
-
-
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return min(len(os.sched_getaffinity(0)), 16)
-    return min(os.cpu_count() or 1, 16)

@@ -1,4 +1,4 @@
-"""The gRPC services, on grpcio's asyncio server.
+"""The gRPC services: a table of paths, and its way into grpcio's asyncio server.
 
 Messages come and go as bytes: the answer of Predict is written in the wire format directly.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import grpc
@@ -35,7 +35,9 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _PREDICTION_SERVICE = "tensorflow.serving.PredictionService"
 _MODEL_SERVICE = "tensorflow.serving.ModelService"
 
-Deadline = float | None
+Deadline = float | None  # a time of the event loop
+ReadMetadata = Callable[[], Any]  # pairs of key and value
+Answer = Callable[[bytes, Deadline, ReadMetadata], Awaitable[bytes]]  # raises StatusError
 
 
 class GrpcFace:
@@ -47,54 +49,49 @@ class GrpcFace:
         self._as_content = flags.enable_serialization_as_tensor_content
         self._check = flags.enable_signature_method_name_check
 
-    def handlers(self) -> list[grpc.GenericRpcHandler]:
-        prediction = {
-            "Predict": self.predict,
-            "Classify": self.classify,
-            "Regress": self.regress,
-            "MultiInference": self.multi_inference,
-            "GetModelMetadata": self.get_model_metadata,
+    def table(self) -> dict[str, Answer]:
+        """What answers each path; every back end serves this."""
+        methods = {
+            _PREDICTION_SERVICE: {
+                "Predict": self.predict,
+                "Classify": self.classify,
+                "Regress": self.regress,
+                "MultiInference": self.multi_inference,
+                "GetModelMetadata": self.get_model_metadata,
+            },
+            _MODEL_SERVICE: {
+                "GetModelStatus": self.get_model_status,
+                "HandleReloadConfigRequest": self.reload_config,
+            },
         }
-        model = {
-            "GetModelStatus": self.get_model_status,
-            "HandleReloadConfigRequest": self.reload_config,
+        return {
+            f"/{service}/{name}": self._counted(name, method)
+            for service, named in methods.items()
+            for name, method in named.items()
         }
-        return [
-            grpc.method_handlers_generic_handler(
-                service,
-                {
-                    name: grpc.unary_unary_rpc_method_handler(self._handler(name, method))
-                    for name, method in methods.items()
-                },
-            )
-            for service, methods in ((_PREDICTION_SERVICE, prediction), (_MODEL_SERVICE, model))
-        ]
 
-    def _handler(
+    def _counted(
         self, api: str, method: Callable[[bytes, Deadline], Awaitable[tuple[bytes, str]]]
-    ) -> Callable[[bytes, Any], Awaitable[bytes]]:
+    ) -> Answer:
         clock = time.perf_counter
         request_done = self._metrics.request
 
-        async def handle(body: bytes, context: Any) -> bytes:
+        async def answer(body: bytes, deadline: Deadline, metadata: ReadMetadata) -> bytes:
             started = clock()
-            left = context.time_remaining()
-            deadline = None if left is None else asyncio.get_running_loop().time() + left
             try:
-                answer, model = await method(body, deadline)
-            except asyncio.CancelledError:
-                raise
+                message, model = await method(body, deadline)
             except Exception as error:
                 status = from_exception(error)
                 if status.name == "INTERNAL" and not isinstance(error, StatusError):
                     log.exception("%s failed", api)
                 request_done(status.model, api, "GRPC", status.code, clock() - started)
-                await context.abort(_CODES[status.code], status.text)
-                raise AssertionError("abort raises") from error
+                if status is error:
+                    raise
+                raise status from error
             request_done(model, api, "GRPC", 0, clock() - started)
-            return answer
+            return message
 
-        return handle
+        return answer
 
     async def predict(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
         request = _parse(predict_pb2.PredictRequest, body)
@@ -187,6 +184,29 @@ def _parse(kind: Any, body: bytes) -> Any:
 def _require_spec(request: Any) -> None:
     if not request.HasField("model_spec"):
         raise invalid("Missing ModelSpec")
+
+
+def grpcio_handlers(table: Mapping[str, Answer]) -> list[grpc.GenericRpcHandler]:
+    """A table of paths for a server of `grpc.aio`."""
+    services: dict[str, dict[str, Any]] = {}
+    for path, answer in table.items():
+        service, name = path.strip("/").split("/")
+        handler = grpc.unary_unary_rpc_method_handler(_with_context(answer))
+        services.setdefault(service, {})[name] = handler
+    return [grpc.method_handlers_generic_handler(*service) for service in services.items()]
+
+
+def _with_context(answer: Answer) -> Callable[[bytes, Any], Awaitable[bytes]]:
+    async def handle(body: bytes, context: Any) -> bytes:
+        left = context.time_remaining()
+        deadline = None if left is None else asyncio.get_running_loop().time() + left
+        try:
+            return await answer(body, deadline, context.invocation_metadata)
+        except StatusError as error:
+            await context.abort(_CODES[error.code], error.text)
+            raise AssertionError("abort raises") from error
+
+    return handle
 
 
 def channel_arguments(flags: Flags) -> list[tuple[str, int | str]]:

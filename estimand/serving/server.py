@@ -92,7 +92,8 @@ class _Server:
     async def _listen(self, manager: Any) -> None:
         flags = self._flags
         if flags.port or flags.grpc_socket_path:
-            await self._listen_grpc(manager)
+            listen = self._listen_lean if flags.grpc_backend == "lean" else self._listen_grpc
+            await listen(manager)
         if flags.rest_api_port:
             self._listen_rest(manager)
         if flags.host in ("127.0.0.1", "localhost", "::1"):
@@ -101,11 +102,12 @@ class _Server:
     async def _listen_grpc(self, manager: Any) -> None:
         import grpc
 
-        from estimand.serving.grpc_face import GrpcFace, channel_arguments
+        from estimand.serving.grpc_face import GrpcFace, channel_arguments, grpcio_handlers
 
         flags = self._flags
         server = grpc.aio.server(options=channel_arguments(flags))
-        server.add_generic_rpc_handlers(GrpcFace(manager, self._metrics, flags).handlers())
+        table = GrpcFace(manager, self._metrics, flags).table()
+        server.add_generic_rpc_handlers(grpcio_handlers(table))
         if flags.enable_grpc_healthcheck_service:
             from grpc_health.v1 import health, health_pb2_grpc
 
@@ -122,6 +124,36 @@ class _Server:
             self._say(f"gRPC: {address}")
         await server.start()
         self._grpc = server
+
+    async def _listen_lean(self, manager: Any) -> None:
+        try:
+            import hpack  # noqa: F401
+        except ImportError as error:
+            raise MissingExtraError("--grpc_backend=lean", "serve", "hpack") from error
+        from estimand.serving.grpc_face import GrpcFace
+        from estimand.serving.lean.health import Health
+        from estimand.serving.lean.limits import Limits
+        from estimand.serving.lean.listener import LeanServer
+        from estimand.serving.lean.streams import Streaming, Unary
+
+        flags = self._flags
+        services = GrpcFace(manager, self._metrics, flags).table()
+        table: dict[str, Unary | Streaming] = {path: Unary(services[path]) for path in services}
+        if flags.enable_grpc_healthcheck_service:
+            self._health = Health()
+            table |= self._health.table()
+        server = self._grpc = LeanServer(table, Limits.of(flags))
+        try:
+            if flags.port:
+                await server.listen(flags.host, flags.port)
+            if flags.grpc_socket_path:
+                await server.listen_unix(flags.grpc_socket_path)
+        except OSError as error:
+            raise ConfigError(
+                f"gRPC cannot listen: {error}; is another server there? Set another --port."
+            ) from error
+        for address in _grpc_addresses(flags):
+            self._say(f"gRPC: {address}")
 
     def _listen_rest(self, manager: Any) -> None:
         import uvicorn

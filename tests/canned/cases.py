@@ -33,6 +33,7 @@ def table() -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         "ids": ids,
         "weight": random.uniform(0.2, 2.0, ROWS).astype("float32"),
         "other_ids": random.randint(0, 6, ROWS).astype("int64"),
+        "row": np.array([f"row {i}" for i in range(ROWS)], "S8"),
     }
     labels: dict[str, Any] = {
         "binary": (score > 0).astype("int64"),
@@ -86,6 +87,11 @@ class Case:
 
 def _schedule() -> Any:
     return tf.keras.optimizers.schedules.ExponentialDecay(0.05, 10, 0.7)
+
+
+def _partitioner() -> Any:
+    """Up to three parts of each variable, of different sizes where its rows do not divide."""
+    return tf.compat.v1.min_max_variable_partitioner(max_partitions=3, min_slice_size=8)
 
 
 CASES = {
@@ -259,6 +265,35 @@ CASES = {
             **more,
         ),
         "number",
+    ),
+    "v1_dnn_classifier_partitioned": Case(
+        lambda use, c, more: use.v1.DNNClassifier(
+            [6], c.deep, input_layer_partitioner=_partitioner(), **more
+        ),
+    ),
+    "v1_linear_regressor_partitioned_momentum": Case(
+        lambda use, c, more: use.v1.LinearRegressor(
+            c.wide,
+            optimizer=lambda: tf.compat.v1.train.MomentumOptimizer(0.001, 0.9),
+            partitioner=_partitioner(),
+            **more,
+        ),
+        "number",
+    ),
+    "v1_linear_classifier_partitioned": Case(
+        lambda use, c, more: use.v1.LinearClassifier(
+            c.wide, weight_column="weight", partitioner=_partitioner(), **more
+        ),
+    ),
+    "v1_wide_deep_classifier_partitioned": Case(
+        lambda use, c, more: use.v1.DNNLinearCombinedClassifier(
+            linear_feature_columns=c.wide,
+            dnn_feature_columns=c.deep,
+            dnn_hidden_units=[6],
+            dnn_optimizer="Adam",
+            input_layer_partitioner=_partitioner(),
+            **more,
+        ),
     ),
     "v1_baseline_classifier": Case(
         lambda use, c, more: use.v1.BaselineClassifier(n_classes=3, **more), "three"

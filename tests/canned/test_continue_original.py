@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,7 +17,12 @@ OTHERS = [name for name in cases.CASES if name not in ALIKE]
 
 @pytest.mark.parametrize("continued", ALIKE, indirect=True)
 def test_evaluates_predicts_and_trains_on_like_the_original(continued: Continued) -> None:
-    before = dict(tf.train.list_variables(continued.directory))
+    # What was in parts is written as a whole, under the name of the first part.
+    before = {
+        name: shape
+        for name, shape in tf.train.list_variables(continued.directory)
+        if not re.search(r"/(t|part)_[12]/", name)
+    }
     compare(continued, "evaluate", continued.evaluate(), relative=1e-6)
     compare_predictions(continued)
     continued.train()
@@ -49,6 +56,4 @@ def compare(continued: Continued, key: str, got: dict[str, float], *, relative: 
     expected = continued.expected[key]
     assert got.keys() == expected.keys()
     for name, value in expected.items():
-        # v1 took the area under this curve by another rule than Keras.
-        absolute = 5e-4 if name == "auc_precision_recall" else 1e-5
-        assert float(got[name]) == pytest.approx(value, rel=relative, abs=absolute), name
+        assert float(got[name]) == pytest.approx(value, rel=relative, abs=1e-6), name

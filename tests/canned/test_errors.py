@@ -141,8 +141,3 @@ def test_optimizer_of_another_kind_than_the_checkpoints(tmp_path: Any) -> None:
     other = est.LinearClassifier([C.x], model_dir=tmp_path, optimizer="SGD")
     with pytest.raises(ValueError, match="Key training/SGD/learning_rate not found in checkpoint"):
         train(other)
-
-
-def test_the_sdca_solver_says_what_to_use_instead() -> None:
-    with pytest.raises(NotImplementedError, match=r"LinearSDCA is not offered.*Ftrl"):
-        est.experimental.LinearSDCA("id")

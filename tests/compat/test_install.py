@@ -108,9 +108,9 @@ def test_installing_twice_changes_nothing_and_uninstalling_all() -> None:
     assert tf.estimator.Estimator is est.Estimator
 
 
-def test_the_solver_that_is_not_offered_says_so() -> None:
-    with pytest.raises(NotImplementedError, match="LinearSDCA is not offered"):
-        tf.estimator.experimental.LinearSDCA("id")
+def test_the_sdca_solver_is_there_by_both_names() -> None:
+    linear = importlib.import_module("tensorflow_estimator.python.estimator.canned.linear")
+    assert linear.LinearSDCA is tf.estimator.experimental.LinearSDCA
 
 
 def test_legacy_keras_optimizers_train_canned_estimators(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import pickle
 import re
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -74,6 +75,19 @@ def test_listeners():
         TrainSpec(input_fn, saving_listeners=["a"])
 
 
+@pytest.mark.parametrize(("given", "taken"), [(4.5, 5), (1e4, 10_000), (np.int64(3), 3)])
+def test_a_fraction_of_steps_counts_as_one_more_step(given, taken):
+    assert repr(TrainSpec(input_fn, max_steps=given).max_steps) == repr(taken)
+    assert repr(EvalSpec(input_fn, steps=given).steps) == repr(taken)
+
+
+@pytest.mark.parametrize("fields", [{"every_n_steps": "5"}, {"steps": [5]}, {"throttle_secs": "1"}])
+def test_what_is_no_number_of_steps_or_seconds_is_named(fields):
+    (name,) = fields
+    with pytest.raises(SpecTypeError, match=f"Must specify {name} as a number, given: "):
+        EvalSpec(input_fn, **fields)
+
+
 @pytest.mark.parametrize("max_steps", [0, -1])
 def test_max_steps_must_be_positive(max_steps):
     with pytest.raises(SpecError, match=f"Must specify max_steps > 0, given: {max_steps}"):
@@ -88,6 +102,9 @@ def test_max_steps_must_be_positive(max_steps):
         ({"throttle_secs": -1}, "Must specify throttle_secs >= 0, given: -1"),
         ({"every_n_steps": 0}, "Must specify every_n_steps > 0, given: 0"),
         ({"every_n_secs": 0}, "Must specify every_n_secs > 0, given: 0"),
+        ({"every_n_steps": 1.5}, "every_n_steps as a whole number of steps, given: 1.5"),
+        ({"steps": float("inf")}, "Must specify steps as a finite number, given: inf"),
+        ({"every_n_secs": float("nan")}, "every_n_secs as a finite number, given: nan"),
         (
             {"exporters": [exporter("a"), exporter("a")]},
             "`exporters` must have unique names. Such a name cannot be `None`. "

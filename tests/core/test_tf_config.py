@@ -83,11 +83,10 @@ def test_evaluator_listed_inside_the_cluster_is_not_counted_by_workers():
 
 
 def test_without_chief_worker_0_is_the_chief():
-    cluster = {"worker": ["w0:1", "w1:1"], "ps": ["p0:1"]}
+    cluster = {"worker": ["w0:1", "w1:1"]}
     first, second = parse_task(cluster, "worker", 0), parse_task(cluster, "worker", 1)
-    assert summary(first) == (True, "grpc://w0:1", 0, 1, 2)
-    assert summary(second) == (False, "grpc://w1:1", 1, 1, 2)
-    assert parse_task(cluster, "ps", 0).global_id_in_cluster == 2
+    assert summary(first) == (True, "grpc://w0:1", 0, 0, 2)
+    assert summary(second) == (False, "grpc://w1:1", 1, 0, 2)
 
 
 def test_without_chief_an_evaluator_may_watch():
@@ -149,6 +148,10 @@ WRONG = [
         'If "cluster" is set in TF_CONFIG, it must have one "chief" node.',
     ),
     (
+        {"cluster": {"ps": ["a:1"], "worker": ["b:1"]}, "task": {"type": "ps", "index": 0}},
+        'it must have one "chief" node. Without parameter servers worker 0 could act as chief',
+    ),
+    (
         {"cluster": {"evaluator": ["a:1"]}, "task": {"type": "evaluator", "index": 0}},
         'If "cluster" is set in TF_CONFIG, it must have one "chief" node.',
     ),
@@ -201,3 +204,9 @@ def test_wrong_settings_say_what_is_wrong(settings, sentence):
 def test_text_that_is_no_json_object(text):
     with pytest.raises(ConfigError, match="TF_CONFIG"):
         parse_tf_config({"TF_CONFIG": text})
+
+
+def test_key_that_is_nearly_right_is_told_of(caplog):
+    assert parse(clusters={"chief": ["a:1"]}, job="named by the scheduler") == TaskConfig()
+    [line] = caplog.messages
+    assert line == "TF_CONFIG has 'clusters', which nobody reads. Is 'cluster' meant?"

@@ -74,17 +74,27 @@ def test_input_of_unknown_length(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("known_length", [True, False])
-def test_empty_input_gives_zeros(tmp_path: Path, known_length: bool) -> None:
+def test_empty_input_gives_zeros_and_a_warning(
+    tmp_path: Path, known_length: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     def nothing() -> tf.data.Dataset:
         return batches().take(0) if known_length else batches().filter(lambda *_: False)
 
     results = estimator(tmp_path).evaluate(nothing)
     assert results == {"loss": 0, "mae": 0, "global_step": 0}
+    assert "The input of evaluate is empty: input_fn gave no batch" in caplog.text
 
 
 def test_empty_input_of_an_eager_run_is_told(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="The input of evaluate is empty"):
         estimator(tmp_path, run_eagerly=True).evaluate(lambda: batches().take(0))
+
+
+def test_a_fraction_of_steps_counts_as_one_more_step(tmp_path: Path) -> None:
+    model = estimator(tmp_path).train(batches, max_steps=1)
+    wanted = model.evaluate(batches, steps=2)
+    assert model.evaluate(batches, steps=1.5) == wanted
+    assert model.evaluate(batches, steps=2.0) == wanted
 
 
 @pytest.mark.parametrize("steps", [0, -1])

@@ -40,7 +40,7 @@ def opened(path: Any, **options: Any) -> Any:
         ("t.csv", b"\n\n", "t.csv has no line that is not blank or a comment"),
         ("t.csv", b"a,b\n", "there are no rows in .*t.csv, only a header"),
         ("t.csv", b"1,2\n3,4\n", "has only numbers: 1, 2. For files without a header"),
-        ("t.csv", gzip.compress(b"a\n1\n"), "name does not end in .gz. Pass compression='GZIP'"),
+        ("t.csv", gzip.compress(b"a\n1\n", mtime=0), "name does not end in .gz. Pass compression='GZIP'"),
         ("t.csv.gz", b"a,b\n1,2\n", "t.csv.gz is not compressed by gzip: it begins with b'a,b"),
         ("t.csv", b"PK\x03\x04zzzz", "t.csv is not text but a ZIP archive"),
         ("t.csv", b"PAR1zzzz", "Parquet file .read it with est.inputs.parquet_input_fn."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import tensorflow as tf
 
 import estimand as est
 from estimand.core.errors import InputError
+from estimand.inputs.records.files import ends_with_a_record
 from tests.inputs.reading import batches, call, read_fault, skipped
 
 SPEC = {"n": tf.io.FixedLenFeature([], tf.int64), "x": tf.io.FixedLenFeature([], tf.float32)}
@@ -26,6 +28,14 @@ def write(path: Path, changed: dict[int, Any], rows: int = 50) -> None:
         est.records.write(path, [row])
         parts += list(est.records.read_raw(path))
     est.records.write(path, parts)
+
+
+def fault_of(read: Any) -> str:
+    """What is said of a file that is at fault, before reading it or while doing so."""
+    try:
+        return str(read_fault(call(read, mode="eval")))
+    except InputError as error:
+        return str(error)
 
 
 def labels(given: Any) -> list[int]:
@@ -76,9 +86,52 @@ def test_damaged_file_is_named(tmp_path: Path, cut: bool, compressed: bool) -> N
     else:
         data[len(data) // 2] ^= 1
     (tmp_path / "b").write_bytes(gzip.compress(data) if compressed else data)
-    given = call(est.inputs.tfrecord_input_fn(tmp_path / "*", SPEC, "n"), mode="eval")
+    read = est.inputs.tfrecord_input_fn(tmp_path / "*", SPEC, "n")
     [problem] = est.records.verify(tmp_path / "b")[0].problems
-    assert f"{tmp_path / 'b'}: {problem}" in str(read_fault(given))
+    assert f"{tmp_path / 'b'}: {problem}" in fault_of(read)
+
+
+@pytest.mark.parametrize("left", [1, 4, 11])
+def test_file_cut_inside_a_header_does_not_just_end(tmp_path: Path, left: int) -> None:
+    """TensorFlow takes it for the end of the file."""
+    path = tmp_path / "a"
+    est.records.write(path, {"n": range(5), "x": [1.0] * 5})
+    size = path.stat().st_size // 5
+    os.truncate(path, 4 * size + left)
+    said = fault_of(est.inputs.tfrecord_input_fn(path, SPEC, "n"))
+    assert f"{path}: record 4 (at byte {4 * size}): the file is cut" in said
+    skipping = call(est.inputs.tfrecord_input_fn(path, SPEC, "n", on_error="skip"), mode="eval")
+    assert labels(skipping) == [0, 1, 2, 3]
+    [sentence] = skipped(skipping)
+    assert f"of {path} the damaged record 4 and all that follows, {left} of" in sentence
+
+
+def test_compressed_file_cut_between_two_records_does_not_just_end(tmp_path: Path) -> None:
+    est.records.write(tmp_path / "plain", {"n": range(50), "x": [1.0] * 50})
+    data = (tmp_path / "plain").read_bytes()
+    packer = zlib.compressobj(wbits=31)
+    half = packer.compress(data[: len(data) // 2]) + packer.flush(zlib.Z_FULL_FLUSH)
+    (tmp_path / "a").write_bytes(half)
+    assert len(list(tf.data.TFRecordDataset(str(tmp_path / "a"), "GZIP"))) == 25
+    said = fault_of(est.inputs.tfrecord_input_fn(tmp_path / "a", SPEC, "n"))
+    assert f"{tmp_path / 'a'}: record 25 (at byte {len(data) // 2})" in said
+    assert "its GZIP stream is cut off" in said
+
+
+def test_empty_file_among_others_is_no_fault(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    est.records.write(tmp_path / "b", {"n": range(5), "x": [1.0] * 5})
+    given = call(est.inputs.tfrecord_input_fn(tmp_path / "*", SPEC, "n"), mode="eval")
+    assert labels(given) == list(range(5))
+
+
+def test_last_record_of_any_size_is_found(tmp_path: Path) -> None:
+    for size in (0, 3, 20_000, 5_000_000):
+        est.records.write(tmp_path / "a", [b"x", bytes(size)])
+        # The last is larger than what is looked at: the file is then looked at as a whole.
+        assert ends_with_a_record(str(tmp_path / "a")) == (size < 4_000_000)
+        os.truncate(tmp_path / "a", (tmp_path / "a").stat().st_size - 1)
+        assert not ends_with_a_record(str(tmp_path / "a"))
 
 
 def test_file_that_vanished_is_named(tmp_path: Path) -> None:
@@ -126,7 +179,12 @@ def test_records_that_do_not_parse_are_left_out_and_counted(
     )
     given = call(read, mode="eval")
     assert labels(given) == [n for n in range(50) if n not in bad]
-    assert skipped(given) == ["tfrecord_input_fn left out 3 record(s) that do not parse."]
+    [sentence] = skipped(given)
+    assert sentence.startswith(
+        "tfrecord_input_fn left out 3 record(s) that do not parse, the first in "
+        f"{tmp_path / 'a'}: record 3 (at byte "
+    )
+    assert "feature 'x' holds bytes values" in sentence
     assert skipped(given) == []
 
 
@@ -149,15 +207,19 @@ def test_what_follows_damage_is_left_out_and_told(tmp_path: Path) -> None:
         rows = range(first, first + 50)
         est.records.write(tmp_path / name, {"n": rows, "x": [1.0] * 50})
     data = bytearray((tmp_path / "b").read_bytes())
-    data[len(data) // 2] ^= 1
+    data[len(data) // 2 + 14] ^= 1
     (tmp_path / "b").write_bytes(data)
     report = est.records.verify(tmp_path / "b")[0]
     read = est.inputs.tfrecord_input_fn(tmp_path / "*", SPEC, "n", on_error="skip")
     given = call(read, mode="eval")
     good = report.problems[0].record
-    assert good is not None
     assert labels(given) == [*range(50 + good), *range(100, 150)]
-    assert skipped(given) == [f"tfrecord_input_fn left out what follows damage in {report}."]
+    size = (tmp_path / "b").stat().st_size
+    assert skipped(given) == [
+        f"tfrecord_input_fn left out of {tmp_path / 'b'} the damaged record {good} and "
+        f"{49 - good} good record(s) behind it, {size - report.problems[0].offset:,} of {size:,} "
+        f"bytes ({report.problems[0]})."
+    ]
     assert skipped(given) == []
 
 

@@ -78,7 +78,7 @@ def test_random_ops_and_statistics_go_on_where_they_were(tmp_path: Path, model_f
     assert_crash_changes_nothing(tmp_path, model_fn)
 
 
-@pytest.mark.parametrize("block_mode", ["plain", "single_thread"])
+@pytest.mark.parametrize("block_mode", ["plain", "single_thread", "xla"])
 def test_each_way_of_running_blocks(tmp_path: Path, block_mode: str) -> None:
     assert_crash_changes_nothing(tmp_path, net_model_fn, block_mode=block_mode)
 

@@ -32,13 +32,23 @@ _SCOPES = "estimand/optimizer_scopes"
 class LegacyOptimizer:
     """An optimizer whose training continues that of `tf.estimator`, checkpoint for checkpoint.
 
-    Subclasses say which slots there are and how one variable is updated.
+    Subclasses say which slots there are and how one variable is updated; or they define
+    `get_updates`, as optimizers of Keras 2 did, and do everything themselves.
     """
+
+    # Whether `get_updates` is a subclass's own; then `iterations` is the global step.
+    says_its_updates = False
+    iterations: tf.Variable | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "get_updates" in vars(cls):
+            cls.says_its_updates = True
 
     def __init__(
         self,
         name: str,
-        hypers: Mapping[str, Hyper],
+        hypers: Mapping[str, Hyper] | None = None,
         *,
         decay: float = 0.0,
         clipnorm: float | None = None,
@@ -46,7 +56,7 @@ class LegacyOptimizer:
         global_clipnorm: float | None = None,
     ) -> None:
         self.name = name
-        self._hypers = {**hypers, "decay": decay}
+        self._hypers = {**(hypers or {}), "decay": decay}
         self._clipnorm = clipnorm
         self._clipvalue = clipvalue
         self._global_clipnorm = global_clipnorm
@@ -94,6 +104,10 @@ class LegacyOptimizer:
     def get_updates(self, loss: tf.Tensor, params: Sequence[tf.Variable]) -> list[tf.Operation]:
         """As Keras 2 called it, for heads written for `tf.estimator`; advances the global step."""
         return [minimize(self, loss, params)]  # type: ignore[list-item]
+
+    def get_config(self) -> dict[str, Any]:
+        """As in Keras 2, as far as it is known here: the name and the hyperparameters."""
+        return {"name": self.name, **self._hypers}
 
     def _apply(self, pairs: Gradients, global_step: tf.Variable) -> tf.Operation:
         with _scope_of_its_own(self.name) as scope:
@@ -162,7 +176,7 @@ class LegacyOptimizer:
             return variable.assign(variable.constraint(variable.read_value()), read_value=False)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(learning_rate={self._hypers['learning_rate']!r})"
+        return f"{type(self).__name__}(learning_rate={self._hypers.get('learning_rate')!r})"
 
 
 def momentum_in_range(momentum: Hyper) -> bool:

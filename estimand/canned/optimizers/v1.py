@@ -9,6 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.canned import v1_names
+
 
 @dataclass(frozen=True)
 class V1Naming:
@@ -34,6 +36,7 @@ class V1Optimizer:
     ) -> tf.Operation:
         """An op that applies the gradients of `loss`; the global step is left to the caller."""
         del global_step
+        v1_names.note_v1_optimizer()
         with self._names(variables):
             return self.wrapped.minimize(loss, var_list=list(variables))
 

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimand.core.spec import EstimatorSpec
-from estimand.heads import BinaryClassHead, MultiClassHead, RegressionHead
+from estimand.heads import MultiClassHead, RegressionHead
 from estimand.heads.keys import ServingKeys
 from estimand.heads.losses import reduced_loss
+from estimand.heads.v1 import V1BinaryClassHead
 
 _SUM = tf.compat.v1.losses.Reduction.SUM
 _DEFAULT_SERVING_KEY = ServingKeys.DEFAULT
@@ -94,7 +95,7 @@ class _OlderFace:
         )
 
 
-class _BinaryLogisticHead(_OlderFace, BinaryClassHead, _Head):  # type: ignore[misc]
+class _BinaryLogisticHead(_OlderFace, V1BinaryClassHead, _Head):  # type: ignore[misc]
     pass
 
 

@@ -14,7 +14,7 @@ from estimand.core import spec_checks
 from estimand.core.errors import ExportWriteError
 from estimand.export import receivers, signatures
 
-EXPORT_TAG_MAP = dict(signatures.TAGS)
+EXPORT_TAG_MAP = {mode: [tag] for mode, tag in signatures.TAGS.items()}
 _ATTEMPTS = 10
 
 

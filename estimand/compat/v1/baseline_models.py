@@ -7,7 +7,7 @@ from typing import Any
 from estimand.canned import baseline
 from estimand.canned.training import regression_head
 from estimand.estimator.estimator import Estimator
-from estimand.heads import binary_or_multi_class_head
+from estimand.heads.v1 import v1_class_head
 
 _SUM = "weighted_sum"  # tf.compat.v1.losses.Reduction.SUM
 
@@ -25,9 +25,7 @@ class BaselineClassifier(Estimator):
         config: Any = None,
         loss_reduction: Any = _SUM,
     ) -> None:
-        head = binary_or_multi_class_head(
-            n_classes, weight_column, label_vocabulary, loss_reduction
-        )
+        head = v1_class_head(n_classes, weight_column, label_vocabulary, loss_reduction)
         model_fn = baseline.baseline_model_fn(head, optimizer, weight_column, v1=True)
         super().__init__(model_fn, model_dir, config)
 

@@ -31,7 +31,7 @@ from estimand.compat.v1.baseline_models import (
     BaselineRegressor as BaselineRegressor,
 )
 from estimand.estimator.estimator import Estimator
-from estimand.heads import binary_or_multi_class_head
+from estimand.heads.v1 import v1_class_head
 
 _SUM = "weighted_sum"  # tf.compat.v1.losses.Reduction.SUM
 
@@ -54,9 +54,7 @@ class LinearClassifier(Estimator):
         sparse_combiner: str = "sum",
     ) -> None:
         del partitioner
-        head = binary_or_multi_class_head(
-            n_classes, weight_column, label_vocabulary, loss_reduction
-        )
+        head = v1_class_head(n_classes, weight_column, label_vocabulary, loss_reduction)
         model_fn = linear.linear_model_fn(
             head, feature_columns, optimizer, sparse_combiner, v1=True
         )
@@ -164,7 +162,7 @@ class DNNClassifier(_DeepEstimator):
         batch_norm: bool = False,
     ) -> None:
         super().__init__(
-            binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction),
+            v1_class_head(n_classes, weight_column, label_vocabulary, loss_reduction),
             hidden_units,
             feature_columns,
             model_dir,
@@ -273,7 +271,7 @@ class DNNLinearCombinedClassifier(_WideDeepEstimator):
     ) -> None:
         del input_layer_partitioner
         super().__init__(
-            binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction),
+            v1_class_head(n_classes, weight_column, label_vocabulary, loss_reduction),
             model_dir,
             linear_feature_columns,
             linear_optimizer,

@@ -17,6 +17,7 @@ from estimand.core.tf_private.datasets import (
     V1_ITERATOR_METHODS,
     function_graphs,
     has_tunable_stage,
+    is_spec_of_none,
     prefetched,
     rows_in_order,
     stateful_op_types,
@@ -31,10 +32,12 @@ from estimand.core.tf_private.execution import (
 from estimand.core.tf_private.graphs import (
     add_control_inputs,
     capture,
+    held_by,
     make_graph_tensors_hashable,
     order_control_flow_bodies,
     replace_input,
     set_string_attribute,
+    simplify_graph,
     variables_read_in,
 )
 from estimand.core.tf_private.hooks import (
@@ -55,6 +58,7 @@ from estimand.core.tf_private.keras_models import (
     keras_variables_on_loan,
     plain_variables,
 )
+from estimand.core.tf_private.logs import warn
 from estimand.core.tf_private.seeds import (
     explicit_seeds_stand,
     global_seed_restored,
@@ -63,6 +67,15 @@ from estimand.core.tf_private.seeds import (
 from estimand.core.tf_private.sessions import (
     quiet_saved_model_loader,
     session_callable,
+)
+from estimand.core.tf_private.strategies import (
+    collective_keys_in_the_graph,
+    keras_gradients_are_summed,
+    keras_optimizer_belongs_to,
+    keras_thread_settings,
+    keras_thread_settings_applied,
+    v1_optimizers_share_the_loss,
+    whole_variable,
 )
 from estimand.core.tf_private.summaries import (
     v1_summaries_stay_v1,
@@ -86,6 +99,7 @@ __all__ = [
     "SessionInterface",
     "add_control_inputs",
     "capture",
+    "collective_keys_in_the_graph",
     "eager_mode",
     "executor",
     "explicit_seeds_stand",
@@ -96,13 +110,19 @@ __all__ = [
     "get_variable_is_creating",
     "global_seed_restored",
     "has_tunable_stage",
+    "held_by",
     "hook_arguments",
     "initializer_set_from_checkpoint",
+    "is_spec_of_none",
     "kept_resources",
+    "keras_gradients_are_summed",
     "keras_kind",
     "keras_layers",
     "keras_learning_rate",
+    "keras_optimizer_belongs_to",
     "keras_takes_training",
+    "keras_thread_settings",
+    "keras_thread_settings_applied",
     "keras_variable_being_created",
     "keras_variables_by_place",
     "keras_variables_on_loan",
@@ -121,9 +141,13 @@ __all__ = [
     "session_callable",
     "set_final_ops_values",
     "set_string_attribute",
+    "simplify_graph",
     "single_threaded_tracing",
     "stateful_op_types",
     "text_file_of_table",
+    "v1_optimizers_share_the_loss",
     "v1_summaries_stay_v1",
     "variables_read_in",
+    "whole_variable",
+    "warn",
 ]

@@ -98,3 +98,8 @@ def rows_in_order(dataset: tf.data.Dataset) -> tuple[Any, int, bool] | None:
 def prefetched(dataset: tf.data.Dataset) -> tf.data.Dataset | None:
     """What `dataset` prefetches; None where it is not a prefetch."""
     return dataset._input_dataset if type(dataset).__name__ == "_PrefetchDataset" else None
+
+
+def is_spec_of_none(spec: Any) -> bool:
+    """Whether a Dataset's component is None. TensorFlow before 2.20 does not export the class."""
+    return type(spec).__name__ == "NoneTensorSpec"

@@ -32,6 +32,9 @@ from estimand.hooks.early_stopping import EarlyStoppingHook
 
 _log = logging.getLogger("tensorflow")
 
+_SAVERS = (CheckpointSaverHook, tf.compat.v1.train.CheckpointSaverHook)
+_NEVER = 1e12  # seconds
+
 
 def run_local(
     estimator: Any,
@@ -73,6 +76,7 @@ class LocalEvaluation:
         self._estimator = estimator
         self._max_steps = train_spec.max_steps
         self._early = [h for h in train_spec.hooks if isinstance(h, EarlyStoppingHook)]
+        self._has_saver = any(isinstance(h, _SAVERS) for h in train_spec.hooks)
         self._several = not isinstance(eval_spec, EvalSpec)
         self._evaluators = evaluators_of(estimator, eval_spec)
         self._table = ResultsTable(estimator.config.progress, self._several)
@@ -108,11 +112,20 @@ class LocalEvaluation:
 
     def hooks(self) -> list[Any]:
         """Hooks that see to it that there is a checkpoint when an evaluation is due."""
-        return [
+        found: list[Any] = [
             SaveForEvaluationHook(one.spec.every_n_steps, one.spec.every_n_secs)
             for one in self._evaluators
             if one.spec.every_n_steps is not None or one.spec.every_n_secs is not None
         ]
+        return [*self._saver_of_our_own(), *found] if found else []
+
+    def _saver_of_our_own(self) -> list[CheckpointSaverHook]:
+        """What saves for evaluations, and at the end, where the configuration saves nothing."""
+        config = self._estimator.config
+        if config.save_checkpoints_steps or config.save_checkpoints_secs or self._has_saver:
+            return []
+        graph = config.checkpoint_save_graph_def and not config.run_eagerly
+        return [CheckpointSaverHook(config.model_dir, save_secs=_NEVER, save_graph_def=graph)]
 
     # During
 

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from estimand.core.config import RunConfig
-from estimand.core.errors import ConfigError, EstimandError
+from estimand.core.errors import ConfigError
 from estimand.core.spec import TrainSpec
 from estimand.engine import checkpoints
+from estimand.estimator import cluster_part
 from estimand.estimator.lifecycle.continuous import evaluate_continuously
 from estimand.estimator.lifecycle.evaluator import evaluators_of
 from estimand.estimator.lifecycle.local import run_local
@@ -21,10 +22,6 @@ CHIEF, MASTER, WORKER, PS, EVALUATOR = "chief", "master", "worker", "ps", "evalu
 _log = logging.getLogger("tensorflow")
 
 Role = Callable[[Any, TrainSpec, Any], Any]
-
-
-class ClusterError(EstimandError, NotImplementedError):
-    """This role cannot be played yet."""
 
 
 def role(config: RunConfig) -> Role:
@@ -46,7 +43,6 @@ def role(config: RunConfig) -> Role:
 def run_chief(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> None:
     """Train and save; evaluating is the evaluator's part."""
     del eval_spec
-    _alone(estimator.config)
     stop_record.remove(estimator.model_dir)
     estimator.train(
         input_fn=train_spec.input_fn,
@@ -59,20 +55,34 @@ def run_chief(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> None:
 
 def run_master(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> Any:
     """The chief of old clusters, which evaluates as well."""
-    _alone(estimator.config)
     return run_local(estimator, train_spec, eval_spec)
 
 
 def run_worker(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> None:
-    """Help the chief to train."""
-    del train_spec, eval_spec
-    raise _not_yet(estimator.config)
+    """Train together with the others; where there are parameter servers, serve the chief.
+
+    In a cluster that names no chief, worker 0 is it.
+    """
+    if estimator.config.is_chief:
+        return run_chief(estimator, train_spec, eval_spec)
+    estimator.train(
+        input_fn=train_spec.input_fn,
+        max_steps=train_spec.max_steps,
+        hooks=list(train_spec.hooks),
+    )
+    return None
 
 
 def run_ps(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> None:
-    """Hold variables for chief and workers."""
+    """Hold variables for chief and workers, until the chief has ended the training."""
     del train_spec, eval_spec
-    raise _not_yet(estimator.config)
+    if estimator.config.num_ps_replicas == 0:
+        raise ConfigError(
+            "There is nobody to serve: TF_CONFIG does not make this process part of a cluster "
+            f"with parameter servers. It is {estimator.config.task_type} "
+            f"{estimator.config.task_id}."
+        )
+    cluster_part.serve_chief(estimator)
 
 
 def run_evaluator(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> None:
@@ -99,17 +109,3 @@ def _tell_that_training_ended(estimator: Any, train_spec: TrainSpec) -> None:
     if newest is not None:
         step = checkpoints.checkpoint_step(newest)
         stop_record.write(estimator.model_dir, step=step, reason="training ended")
-
-
-def _alone(config: RunConfig) -> None:
-    if config.num_worker_replicas > 1 or config.num_ps_replicas > 0:
-        raise _not_yet(config)
-
-
-def _not_yet(config: RunConfig) -> ClusterError:
-    return ClusterError(
-        f"TF_CONFIG makes this process {config.task_type} {config.task_id} of a cluster with "
-        f"{config.num_worker_replicas} workers (the chief counts) and {config.num_ps_replicas} "
-        "parameter servers. Training in several processes is not there yet: a chief alone, or a "
-        "chief and an evaluator, can be run; or unset TF_CONFIG to train in this process."
-    )

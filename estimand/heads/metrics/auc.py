@@ -9,13 +9,15 @@ import tensorflow as tf
 from estimand.heads.metrics.base import HeadMetric, as_float, broadcast_weights
 
 _THRESHOLDS = 200
+_EPSILON = 1e-6
 
 
 class AUC(HeadMetric):
     """The area under a curve of scores in [0, 1], all values of a batch taken together.
 
     Kept is a histogram of the scores, of positive and of negative examples. Its sums from the
-    top are the true and false positives at every threshold.
+    top are the true and false positives at every threshold. With `rule="trapezoidal"` the area is
+    what `tf.compat.v1.metrics.auc` takes it for.
 
     >>> metric = AUC("auc")
     >>> metric.update_state([0, 0, 1, 1], [0.1, 0.6, 0.4, 0.9])
@@ -23,9 +25,10 @@ class AUC(HeadMetric):
     0.75
     """
 
-    def __init__(self, name: str, curve: str = "ROC") -> None:
+    def __init__(self, name: str, curve: str = "ROC", rule: str = "interpolation") -> None:
         super().__init__(name, [_THRESHOLDS, 2])
         self.curve = curve
+        self.rule = rule
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         scores = as_float(y_pred)
@@ -51,6 +54,8 @@ class AUC(HeadMetric):
     def result(self) -> tf.Tensor:
         above = tf.cumsum(self._state.read_value(), axis=0, reverse=True)
         true_positives, false_positives = above[:, 0], above[:, 1]
+        if self.rule == "trapezoidal":
+            return _area_of_trapezoids(true_positives, false_positives, self.curve)
         if self.curve == "ROC":
             return _area_under_roc(true_positives, false_positives)
         return _area_under_precision_recall(true_positives, false_positives)
@@ -60,6 +65,19 @@ def _area_under_roc(true_positives: tf.Tensor, false_positives: tf.Tensor) -> tf
     recall = tf.math.divide_no_nan(true_positives, true_positives[0])
     fall_out = tf.math.divide_no_nan(false_positives, false_positives[0])
     return tf.reduce_sum((fall_out[:-1] - fall_out[1:]) * (recall[:-1] + recall[1:]) / 2.0)
+
+
+def _area_of_trapezoids(
+    true_positives: tf.Tensor, false_positives: tf.Tensor, curve: str
+) -> tf.Tensor:
+    """Straight lines between the thresholds, on either curve; epsilons where v1 had them."""
+    recall = (true_positives + _EPSILON) / (true_positives[0] + _EPSILON)
+    if curve == "ROC":
+        x, y = false_positives / (false_positives[0] + _EPSILON), recall
+    else:
+        predicted = true_positives + false_positives
+        x, y = recall, (true_positives + _EPSILON) / (predicted + _EPSILON)
+    return tf.reduce_sum((x[:-1] - x[1:]) * (y[:-1] + y[1:]) / 2.0)
 
 
 def _area_under_precision_recall(

@@ -75,16 +75,6 @@ def checksums_of_lengths(lengths: np.ndarray) -> np.ndarray:
     return step(step(low ^ np.uint32(_ONES)) ^ high) ^ np.uint32(_ONES)
 
 
-def register_after(buffer: np.ndarray) -> int:
-    """The register after a whole uint8 buffer, from a register of zero.
-
-    A message followed by its own CRC leaves zero, and so does any number of them in a row.
-    """
-    if _extend is not None:
-        return int(_extend(_ONES, _readonly(buffer))) ^ _ONES
-    return _fold(buffer)
-
-
 def _readonly(buffer: np.ndarray) -> np.ndarray:
     view = buffer.view()
     view.flags.writeable = False
@@ -137,7 +127,7 @@ def _multiplier(number_of_bytes: int) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def _fold(buffer: np.ndarray) -> int:
-    """`register_after` with NumPy: all columns of a table of words at once, row after row."""
+    """The register after a buffer, from zero: all columns of a table of words, row after row."""
     row_bytes = 4 * _FOLD_WORDS
     # Zeros in front change nothing, as the register starts from zero.
     padded: np.ndarray = np.zeros(-(-max(buffer.size, 1) // row_bytes) * row_bytes, np.uint8)

@@ -10,8 +10,10 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
+import numpy as np
+
 from estimand.core.errors import InputError
-from estimand.inputs.records.framing import HEADER, header_is_right
+from estimand.inputs.records.framing import FRAME, HEADER, header_is_right
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -116,6 +118,40 @@ def compression_of(path: str) -> str:
     """
     with open_file(path) as file:
         return _compression_of(file.read(HEADER))
+
+
+def ends_with_a_record(path: str) -> bool:
+    """Whether the last bytes of an uncompressed file make up a record, or there are none.
+
+    A record that is larger than what is looked at is not found.
+    """
+    with open_file(path) as file:
+        size = _size_of(path)
+        for looked_at in (1 << 14, 1 << 22):
+            begin = max(0, size - looked_at)
+            file.seek(begin)
+            if _last_record_in(file.read(size - begin), size - begin) or not size:
+                return True
+            if not begin:
+                break
+    return False
+
+
+def _size_of(path: str) -> int:
+    if not is_remote(path):
+        return os.path.getsize(path)
+    import tensorflow as tf
+
+    return int(tf.io.gfile.stat(path).length)
+
+
+def _last_record_in(tail: bytes, size: int) -> bool:
+    places = size - FRAME + 1
+    if places < 1 or len(tail) < size:
+        return False
+    lengths = np.ndarray(places, "<u8", tail, strides=(1,))
+    fitting = np.flatnonzero(lengths == np.arange(places - 1, -1, -1, dtype=np.uint64))
+    return any(header_is_right(tail[start : start + HEADER]) for start in fitting.tolist())
 
 
 def _compression_of(start: bytes) -> str:

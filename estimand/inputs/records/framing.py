@@ -2,15 +2,17 @@
 
 A record is: length (8 bytes), masked CRC of the length (4), data, masked CRC of the data (4).
 
-Checking is done for all records of a buffer together. A message followed by its own CRC leaves
-a CRC register of zero. So the stored CRCs are unmasked in place, the register's initial ones are
-written into the first bytes of each message, and one pass over the buffer, which no longer needs
-to know where records begin, must end with zero. Any fault of a single record leaves another value.
+Checking is done for all records of a buffer together, with one pass that need not know where
+records begin. A message that is followed by its own CRC leaves the CRC register at a value that
+does not depend on the message. So the stored CRCs are unmasked in place, and changed by a
+constant such that this value is the one from which the next message starts. A fault of any
+single record leaves another value at the end.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -18,11 +20,15 @@ from estimand.inputs.records import crc32c
 
 HEADER = 12
 FRAME = 16  # bytes of a record that are not data
+WRONG_DATA = "the data does not match its CRC (changed after it was written)"
+WRONG_LENGTH = "the length does not match its CRC; what follows cannot be read"
 _LENGTH = struct.Struct("<Q")
-_WINDOW = 20  # CRC of the data before; length, CRC of the length, first four bytes of the data
-_RECORDS_PER_LANE = 128
-_ZEROS = bytes(5)  # the upper bytes of every length below 16 MB
-_ONES = np.uint32(0xFFFFFFFF)
+_WINDOW = 16  # CRC of the data before, length, CRC of the length
+_RECORDS_PER_LANE = 32
+_LEAST_LANES = 16
+_DELTA = np.uint32(0xA282EAD8)
+# A register that four zero bytes turn into ones, inverted: see `_link`.
+_LINK = np.uint32(0x641F6454 ^ 0xFFFFFFFF)
 
 
 def header_is_right(header: bytes) -> bool:
@@ -30,26 +36,25 @@ def header_is_right(header: bytes) -> bool:
     return crc32c.masked_checksum(header[:8]) == int.from_bytes(header[8:12], "little")
 
 
-def starts_of_records(buffer: np.ndarray, begin: int, end: int) -> tuple[np.ndarray, int]:
-    """(where each whole record in `buffer[begin:end]` begins, where the last of them ends).
+def starts_of_records(data: bytearray, end: int) -> tuple[np.ndarray, int]:
+    """(where each whole record in `data[:end]` begins, where the last of them ends).
 
     Headers are believed, not checked: at a wrong length the walk ends or goes astray.
     """
-    lanes = _lane_starts(buffer, begin, end)
+    lanes = _lane_starts(data, end)
     if lanes is not None:
-        starts = _walk_lanes(buffer, lanes, end)
+        starts = _walk_lanes(data, lanes)
         if starts is not None:
-            rest, after = _walk(buffer, int(starts[-1]), end)
+            rest, after = _walk(data, int(starts[-1]), end)
             return np.concatenate([starts[:-1], rest]), after
-    return _walk(buffer, begin, end)
+    return _walk(data, 0, end)
 
 
-def _walk(buffer: np.ndarray, begin: int, end: int) -> tuple[np.ndarray, int]:
+def _walk(data: bytearray, begin: int, end: int) -> tuple[np.ndarray, int]:
     starts: list[int] = []
-    view = buffer.data
     append, unpack, position, last = starts.append, _LENGTH.unpack_from, begin, end - FRAME
     while position <= last:
-        following = position + FRAME + unpack(view, position)[0]
+        following = position + FRAME + unpack(data, position)[0]
         if following > end:
             break
         append(position)
@@ -57,99 +62,109 @@ def _walk(buffer: np.ndarray, begin: int, end: int) -> tuple[np.ndarray, int]:
     return np.array(starts, np.int64), position
 
 
-def _lane_starts(buffer: np.ndarray, begin: int, end: int) -> np.ndarray | None:
+def _lane_starts(data: bytearray, end: int) -> np.ndarray | None:
     """Beginnings of records spread over the buffer, from which to walk side by side."""
-    few, after = _walk(buffer, begin, min(end, begin + 32768))
-    if len(few) < 16:
+    few, after = _walk(data, 0, min(end, 32768))
+    if len(few) < _LEAST_LANES:
         return None  # records so long that walking is cheap
-    stride = _RECORDS_PER_LANE * (after - begin) // len(few)
-    data = buffer.data
-    lanes = [begin]
-    for wanted in range(begin + stride, end - stride, stride):
-        start = _next_header(data, wanted, min(wanted + 4096, end - FRAME))
-        if start is not None:
-            lanes.append(start)
-    return np.array(lanes, np.int64) if len(lanes) >= 16 else None
+    mean = after // len(few)
+    # The upper bytes of a length are zeros, which are rare elsewhere.
+    longest = int(np.diff(few, append=after).max()) - FRAME
+    used = max(1, -(-longest.bit_length() // 8))
+    stride, zeros, find = _RECORDS_PER_LANE * mean, bytes(8 - used), data.find
+    wanted = range(stride, end - stride, stride)
+    found = np.array([find(zeros, w, w + 4 * mean) for w in wanted], np.int64)
+    starts = found[found >= used] - used
+    lanes = starts[_headers_are_right(data, starts)]
+    if len(lanes) < max(_LEAST_LANES, len(wanted) // 2):
+        return None
+    return np.concatenate([[0], lanes])
 
 
-def _next_header(data: memoryview, begin: int, end: int) -> int | None:
-    piece = bytes(data[begin:end])
-    at = piece.find(_ZEROS, 3)
-    while at >= 0:
-        for start in range(at - 3, at + 1):
-            if header_is_right(piece[start : start + HEADER]):
-                return begin + start
-        at = piece.find(_ZEROS, at + 1)
-    return None
+def _headers_are_right(data: bytearray, starts: np.ndarray) -> np.ndarray:
+    headers = _pieces(data, HEADER)[starts].view("<u4").reshape(-1, 3)
+    lengths = np.ascontiguousarray(headers[:, :2]).view("<u8")[:, 0]
+    return headers[:, 2] == crc32c.mask(crc32c.checksums_of_lengths(lengths))
 
 
-def _walk_lanes(buffer: np.ndarray, lanes: np.ndarray, end: int) -> np.ndarray | None:
+def judge(data: bytearray, starts: np.ndarray) -> Iterator[tuple[int, int, str | None]]:
+    """(begin, size, fault or None) of each record of a buffer, up to the first wrong length."""
+    ends = np.append(starts[1:], len(data))
+    if len(starts) == 0:
+        return
+    right = _headers_are_right(data, starts)
+    wrong = np.flatnonzero(~right)
+    count = int(wrong[0]) if len(wrong) else len(starts)
+    begin, sizes = starts[:count], (ends - starts)[:count]
+    sums = crc32c.checksums(np.frombuffer(data, np.uint8), begin + HEADER, sizes - FRAME)
+    stored = _pieces(data, 4)[ends[:count] - 4].view("<u4")
+    as_written = crc32c.mask(sums) == stored
+    for start, size, good in zip(begin.tolist(), sizes.tolist(), as_written.tolist(), strict=True):
+        yield start, size, None if good else WRONG_DATA
+    if count < len(starts):
+        yield int(starts[count]), 0, WRONG_LENGTH
+
+
+def _pieces(data: bytearray, size: int) -> np.ndarray:
+    """The `size` bytes from every place of the buffer on, to be read and written by position."""
+    return np.ndarray(len(data) - size + 1, f"V{size}", data, strides=(1,))
+
+
+def _walk_lanes(data: bytearray, lanes: np.ndarray) -> np.ndarray | None:
     """All beginnings from the first lane's to the last lane's; None where lanes do not meet."""
     # Of lengths only the lower half: the upper one is zero, or else the lanes will not meet.
-    lengths = np.ndarray(end - 3, "V4", buffer, strides=(1,))
+    lengths = _pieces(data, 4)
     position, goals, last = lanes[:-1].copy(), lanes[1:], int(lanes[-1])
-    steps = []
-    while True:
+    steps = [position]
+    while not (position >= goals).all():
+        if len(steps) > 64 * _RECORDS_PER_LANE:
+            return None
         for _ in range(8):
-            steps.append(position)
             position = position + lengths[position].view("<u4")
             position += FRAME
             # Lanes that are done wait at the last goal; a wrong length may point anywhere.
             np.minimum(position, last, out=position)
-        if (position >= goals).all():
-            break
-        if len(steps) > 64 * _RECORDS_PER_LANE:
-            return None
+            steps.append(position)
     table = np.stack(steps, axis=1)
     inside = table < goals[:, np.newaxis]
     # The first place that is not inside must be the next lane's beginning.
-    count = inside.sum(axis=1)
-    arrived = np.concatenate([table, position[:, np.newaxis]], axis=1)
-    if (np.take_along_axis(arrived, count[:, np.newaxis], axis=1)[:, 0] != goals).any():
+    arrived = np.take_along_axis(table, inside.sum(axis=1)[:, np.newaxis], axis=1)[:, 0]
+    if (arrived != goals).any():
         return None
     return np.append(table[inside], last)
 
 
-def all_right(buffer: np.ndarray, starts: np.ndarray, end: int) -> bool:
+def all_right(data: bytearray, starts: np.ndarray, end: int) -> bool:
     """Whether the headers and data of the records from `starts[0]` to `end` match their CRCs.
 
     Destroys the contents of the buffer.
     """
     if not len(starts):
         return True
-    begin = int(starts[0])
-    following = starts[1:]
-    if np.diff(starts, append=end).min() >= FRAME + 4:
-        words = np.ndarray(buffer.size - _WINDOW + 1, f"V{_WINDOW}", buffer, strides=(1,))
-        windows = words[following - 4]
-        table = windows.view("<u4").reshape(-1, 5)
-        _settle(table[:, 0], table[:, 1], table[:, 3], table[:, 4])
-        words[following - 4] = windows
-        _settle_word(buffer, end - 4)
-        _settle_header(buffer, begin)
-    else:
-        for position in [*(following - 4).tolist(), end - 4]:
-            _settle_word(buffer, position)
-        for position in starts.tolist():
-            _settle_header(buffer, position)
-    return crc32c.register_after(buffer[begin:end]) == 0
+    begin, between = int(starts[0]), starts[1:] - 4
+    if len(between):
+        places = _pieces(data, _WINDOW)
+        windows = places[between]
+        words = windows.view("<u4").reshape(-1, 4)
+        words[:, 0] = _link(words[:, 0])
+        words[:, 3] = _link(words[:, 3])
+        places[between] = windows
+    view = np.frombuffer(data, np.uint8)
+    for place in (begin + 8, end - 4):
+        word = np.frombuffer(view[place : place + 4].tobytes(), "<u4")
+        view[place : place + 4] = _link(word).view(np.uint8)
+    return crc32c.checksum(view[begin:end]) == 0
 
 
-def _settle(
-    crc_before: np.ndarray, length: np.ndarray, crc_of_length: np.ndarray, data: np.ndarray
-) -> None:
-    crc_before[:] = crc32c.unmask(crc_before) ^ _ONES
-    length ^= _ONES
-    crc_of_length[:] = crc32c.unmask(crc_of_length) ^ _ONES
-    data ^= _ONES
+def _link(stored: np.ndarray) -> np.ndarray:
+    """What to feed in place of a stored CRC, so that a right one leaves a register of all ones.
 
-
-def _settle_word(buffer: np.ndarray, position: int) -> None:
-    piece = buffer[position : position + 4]
-    piece[:] = (crc32c.unmask(np.frombuffer(piece.tobytes(), "<u4")) ^ _ONES).view(np.uint8)
-
-
-def _settle_header(buffer: np.ndarray, position: int) -> None:
-    buffer[position : position + 4] ^= 0xFF
-    _settle_word(buffer, position + 8)
-    buffer[position + HEADER : position + FRAME] ^= 0xFF
+    The register R after a message is its CRC inverted. Feeding the word W makes it what four
+    zero bytes make of R ^ W, which is all ones for W = R ^ 0x641F6454.
+    """
+    turned = stored - _DELTA
+    low = turned >> np.uint32(17)
+    turned <<= np.uint32(15)
+    turned |= low
+    turned ^= _LINK
+    return turned

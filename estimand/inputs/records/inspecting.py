@@ -76,7 +76,7 @@ def inspect(
     """
     paths = find_files(files, "inspect")
     kind = check_compression(compression, "inspect")
-    buffer: np.ndarray = np.empty(1 << 22, np.uint8)
+    buffer = bytearray(1 << 22)
     facts = [_facts(path, kind, buffer) for path in paths]
     return Inspection(
         facts,
@@ -85,7 +85,7 @@ def inspect(
     )
 
 
-def _facts(path: str, compression: str | None, buffer: np.ndarray) -> FileFacts:
+def _facts(path: str, compression: str | None, buffer: bytearray) -> FileFacts:
     kind = compression_of(path) if compression is None else compression
     sizes = []
     try:

@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from estimand.core.errors import InputError, MissingExtraError
 from estimand.inputs.records import framing
 from estimand.inputs.records.files import (
@@ -48,13 +46,13 @@ def _records_of(path: str, compression: str, where: str) -> Iterator[bytes]:
     count = 0
     try:
         with open_records(path, compression) as stream:
-            for block in blocks(stream, np.empty(_BUFFER_BYTES, np.uint8)):
-                data = block.buffer[: block.end].tobytes()
+            for block in blocks(stream, bytearray(_BUFFER_BYTES)):
+                data = bytes(memoryview(block.buffer)[: block.end])
                 right = framing.all_right(block.buffer, block.starts, block.end)
                 report = None if right and not block.rest else _report(path, compression)
                 good = len(block.starts)
                 if report is not None:
-                    good = (report.problems[0].record or 0) - count
+                    good = report.problems[0].record - count
                 starts = [*block.starts.tolist(), block.end]
                 for start, end in itertools.islice(itertools.pairwise(starts), good):
                     yield data[start + framing.HEADER : end - 4]

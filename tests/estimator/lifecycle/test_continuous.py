@@ -146,15 +146,6 @@ def test_chief_alone_trains_and_says_when_it_is_done(tmp_path: Path, monkeypatch
     assert record is not None and record.step == 4
 
 
-@pytest.mark.parametrize("task", ["chief", "worker", "ps"])
-def test_role_that_cannot_be_played_yet(tmp_path: Path, monkeypatch: Any, task: str) -> None:
-    cluster = {"chief": ["h:1"], "worker": ["h:2"], "ps": ["h:3"]}
-    config = {"cluster": cluster, "task": {"type": task, "index": 0}}
-    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
-    with pytest.raises(NotImplementedError, match=rf"{task} 0 of a cluster with 2 workers"):
-        est.train_and_evaluate(line.estimator(tmp_path), line.train_spec(), line.eval_spec())
-
-
 def test_evaluate_all_takes_only_what_has_no_results(tmp_path: Path) -> None:
     model = line.estimator(tmp_path)
     model.train(line.train_input_fn, max_steps=9)

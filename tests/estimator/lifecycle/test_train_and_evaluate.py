@@ -83,6 +83,15 @@ def test_every_n_steps_brings_its_own_checkpoints(tmp_path: Path) -> None:
     assert (tmp_path / "model.ckpt-4.index").exists()
 
 
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_every_n_steps_saves_also_where_nothing_else_does(tmp_path: Path, eagerly: bool) -> None:
+    never = {"save_checkpoints_steps": None, "save_checkpoints_secs": None}
+    model = line.estimator(tmp_path, **never, run_eagerly=eagerly)
+    est.train_and_evaluate(model, line.train_spec(7), line.eval_spec(every_n_steps=3))
+    assert line.evaluated_steps(model) == [3, 6, 7]
+    np.testing.assert_allclose(model.get_variable_value("w"), line.weight_after(7), rtol=1e-5)
+
+
 def test_every_n_steps_is_counted_from_zero_also_after_a_start_in_between(tmp_path: Path) -> None:
     model = line.estimator(tmp_path)
     model.train(line.train_input_fn, max_steps=3)

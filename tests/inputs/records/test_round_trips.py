@@ -59,7 +59,7 @@ def same(given: list[Any], wanted: list[Any]) -> bool:
     return len(given) == len(wanted) and all(map(alike, given, wanted))
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(table=TABLES)
 def test_columns_of_any_values_are_read_by_tensorflow(tmp_path: Path, table: dict) -> None:
     path = str(tmp_path / "a.tfrecord")

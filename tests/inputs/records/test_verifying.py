@@ -146,11 +146,11 @@ def test_a_tfrecord_file_inside_a_record(tmp_path: Path) -> None:
 
 
 def test_records_found_side_by_side_are_those_found_one_by_one(path: str) -> None:
-    buffer = np.fromfile(path, np.uint8)
-    lanes = framing._lane_starts(buffer, 0, buffer.size)
+    data = bytearray(Path(path).read_bytes())
+    lanes = framing._lane_starts(data, len(data))
     assert lanes is not None
     assert len(lanes) >= 16
-    found, end = framing.starts_of_records(buffer, 0, buffer.size)
+    found, end = framing.starts_of_records(data, len(data))
     assert [*found.tolist(), end] == starts(path)
 
 
@@ -179,11 +179,23 @@ def test_wrong_compression(path: str) -> None:
     assert "compressed in another way" in str(only(path, compression=""))
 
 
-def test_empty_file_text_file_and_things_that_are_no_files(tmp_path: Path) -> None:
-    (tmp_path / "empty").touch()
+def test_file_of_no_bytes_has_no_records_and_no_fault(tmp_path: Path) -> None:
+    written = est.records.write(tmp_path / "a", {"n": [7, 8]}, shards=4)
+    reports = est.records.verify(written.files)
+    assert [(report.records, report.ok) for report in reports] == [
+        (0, True),
+        (1, True),
+        (0, True),
+        (1, True),
+    ]
+    assert str(reports[0]).endswith("a-00000-of-00004: 0 records")
+    assert list(est.records.read(written.files[0])) == []
+    assert list(est.records.read(written.files)) == [{"n": 7}, {"n": 8}]
+
+
+def test_text_file_and_things_that_are_no_files(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("Dear diary, nothing happened today.")
     (tmp_path / "short").write_text("x")
-    assert "is empty (0 bytes)" in str(only(str(tmp_path / "empty")))
     assert "not a TFRecord file" in str(only(str(tmp_path / "text")))
     assert "not a TFRecord file" in str(only(str(tmp_path / "short")))
     with pytest.raises(InputError, match=r"is a directory, not a file. Name the files in it"):

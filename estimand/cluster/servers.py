@@ -1,0 +1,179 @@
+"""Workers and parameter servers that serve a chief, until it says that training has ended.
+
+TensorFlow's servers run until they are killed. Here the chief, when it has finished, writes a small
+file at each of them: by an operation that it places there, so no disk has to be shared and no
+other port has to be open. A server that finds its file returns, and its process ends well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from estimand.cluster.addresses import Cluster, addresses_of, answers, split_address
+from estimand.cluster.description import Task
+from estimand.cluster.strategy import cluster_for_tensorflow
+from estimand.core.errors import ClusterError
+from estimand.core.tf_config import TaskType
+
+_FOLDER = "/tmp/estimand-{role}-{index}-{port}"  # not TMPDIR: it may differ where the chief is
+_FILE = "training_ended"
+_SECONDS_TO_TELL = 20.0
+_SECONDS_BETWEEN_LOOKS = 0.2
+_SECONDS_BETWEEN_CALLS = 5.0
+_SECONDS_THE_CHIEF_MAY_BE_QUIET = 10.0
+
+_log = logging.getLogger("tensorflow")
+
+# A server cannot be stopped: a second call in the same process serves with the first one's.
+_running: dict[str, Any] = {}
+
+
+def serve(
+    config: Any, *, timeout: float, record_is_new: Callable[[], bool] = lambda: False
+) -> None:
+    """Serve the chief; returns when it has said that training has ended.
+
+    Args:
+      config: the RunConfig of this process.
+      timeout: how long to wait for a chief that has not come, or has gone.
+      record_is_new: whether the disk, too, says that training has ended; believed once the chief
+        is gone, since before it may still be saving what is here.
+    """
+    me = Task(config.task_type, config.task_id)
+    addresses = addresses_of(config._cluster)
+    address = addresses[me]
+    if address not in _running:
+        forget_farewell(me, address)
+        _running[address] = _start(config, me, address)
+    [chief] = [task for task in addresses if task.role in (TaskType.CHIEF, TaskType.MASTER)]
+    _log.info("%s serves at %s.", me, address)
+    watch = ChiefWatch(chief, addresses[chief], timeout, record_is_new)
+    while not (was_told(me, address) or watch.has_ended()):
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    forget_farewell(me, address)
+    _log.info("%s has ended the training; %s is done.", chief, me)
+
+
+@dataclass
+class ChiefWatch:
+    """Whether the chief is there, asked now and then."""
+
+    chief: Task
+    address: str
+    timeout: float
+    record_is_new: Callable[[], bool]
+    clock: Callable[[], float] = time.monotonic
+    reachable: Callable[[str], bool] = answers
+    _was_there: bool = False
+    _quiet_since: float | None = None
+    _last_call: float | None = None
+
+    def has_ended(self) -> bool:
+        """True if it has finished and gone; `ClusterError` if it has been away for too long."""
+        now = self.clock()
+        if self._quiet_since is None:
+            self._quiet_since = now
+        if self._last_call is not None and now - self._last_call < _SECONDS_BETWEEN_CALLS:
+            return False
+        self._last_call = now
+        if self.reachable(self.address):
+            self._was_there, self._quiet_since = True, now
+            return False
+        quiet = now - self._quiet_since
+        gone = self._was_there and quiet >= _SECONDS_THE_CHIEF_MAY_BE_QUIET
+        if gone and self.record_is_new():
+            return True
+        if quiet >= self.timeout:
+            what = "went away and did not come back" if self._was_there else "did not answer"
+            raise ClusterError(
+                f"{self.chief} at {self.address} {what} within {self.timeout:g} s. Start it "
+                "again, with the same TF_CONFIG: it goes on from its last checkpoint."
+            )
+        return False
+
+
+def tell_servers(cluster: Cluster) -> None:
+    """Called by the chief: tell workers and parameter servers that training has ended."""
+    threads = [
+        threading.Thread(target=_tell, args=(task, address), daemon=True)
+        for task, address in addresses_of(cluster).items()
+        if task.role in (TaskType.WORKER, TaskType.PS)
+    ]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + _SECONDS_TO_TELL
+    for thread in threads:  # one that is lost must not keep the chief
+        thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def _tell(task: Task, address: str) -> None:
+    import tensorflow as tf
+
+    try:
+        with tf.device(f"/job:{task.role}/task:{task.index}/device:CPU:0"):
+            tf.io.write_file(_file_of(task, address), "")
+    except Exception as error:
+        _log.warning("Could not tell %s at %s that training has ended: %s", task, address, error)
+
+
+def was_told(task: Task, address: str) -> bool:
+    return os.path.exists(_file_of(task, address))
+
+
+def forget_farewell(task: Task, address: str) -> None:
+    """Make the place for the file, which is ours alone, and empty it."""
+    folder = os.path.dirname(_file_of(task, address))
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        found = os.lstat(folder)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            raise PermissionError(f"{folder} belongs to somebody else")
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(_file_of(task, address))
+    except OSError as error:
+        _log.warning("%s cannot be told when training has ended: %s", task, error)
+
+
+def _file_of(task: Task, address: str) -> str:
+    _, port = split_address(address)
+    return os.path.join(_FOLDER.format(role=task.role, index=task.index, port=port), _FILE)
+
+
+def _start(config: Any, me: Task, address: str) -> Any:
+    import tensorflow as tf
+
+    try:
+        return tf.distribute.Server(
+            tf.train.ClusterSpec(cluster_for_tensorflow(config._cluster)),
+            job_name=me.role,
+            task_index=me.index,
+            protocol="grpc",
+            config=_server_config(config),
+        )
+    except tf.errors.OpError as error:
+        raise ClusterError(
+            f"The server of {me} at {address} cannot be started: {error.message.splitlines()[0]}. "
+            "End the process that has the port, or change TF_CONFIG."
+        ) from error
+
+
+def _server_config(config: Any) -> Any:
+    """The user's; with threads enough for every worker to wait at the same time."""
+    import tensorflow as tf
+
+    proto = tf.compat.v1.ConfigProto()
+    if config._session_config is not None:
+        proto.CopyFrom(config._session_config)
+    needed = config.num_worker_replicas + 1
+    if not proto.inter_op_parallelism_threads and (os.cpu_count() or 1) < needed:
+        proto.inter_op_parallelism_threads = needed
+    return proto

@@ -1,0 +1,99 @@
+"""What the strategies of `tf.distribute` keep to themselves."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+_KERAS_SETTINGS = ("dtype_policy", "floatx", "image_data_format", "epsilon")
+
+
+@contextlib.contextmanager
+def v1_optimizers_share_the_loss(
+    strategy: tf.distribute.Strategy, wanted: bool = True
+) -> Iterator[None]:
+    """Let v1 optimizers divide a mean loss by the number of replicas, or not.
+
+    Under `tf.estimator` they did so, unless the last v1 loss was a sum: replicas add up their
+    gradients. The switch, `_scale_loss_for_estimator_enabled`, was made for estimators and never
+    exported; it cannot be nested, so the attribute behind it is set.
+    """
+    before = strategy._scale_loss_for_estimator
+    strategy._scale_loss_for_estimator = wanted
+    try:
+        yield
+    finally:
+        strategy._scale_loss_for_estimator = before
+
+
+@contextlib.contextmanager
+def collective_keys_in_the_graph() -> Iterator[None]:
+    """Write the keys by which devices find each other's part of a sum into the graph.
+
+    By default TensorFlow hands new ones to a function at each call of it. Parts of a traced graph
+    are copied into many functions, which would be called without; and as all processes run the
+    same steps in the same order, a key may be used again and again.
+    """
+    from tensorflow.python.distribute.cross_device_utils import CollectiveReplicaLauncher
+
+    before = CollectiveReplicaLauncher._prefer_unique_instance_key
+    CollectiveReplicaLauncher._prefer_unique_instance_key = False
+    try:
+        yield
+    finally:
+        CollectiveReplicaLauncher._prefer_unique_instance_key = before
+
+
+def keras_thread_settings() -> dict[str, Any]:
+    """Settings that Keras keeps per thread, such as the dtype policy: replicas have their own."""
+    if "keras" not in sys.modules:
+        return {}
+    from keras.src.backend.common import global_state
+
+    found = {name: global_state.get_global_attribute(name) for name in _KERAS_SETTINGS}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+@contextlib.contextmanager
+def keras_thread_settings_applied(settings: dict[str, Any]) -> Iterator[None]:
+    """The settings of another thread, in this one."""
+    if not settings:
+        yield
+        return
+    from keras.src.backend.common import global_state
+
+    before = {name: global_state.get_global_attribute(name) for name in settings}
+    for name, value in settings.items():
+        global_state.set_global_attribute(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            global_state.set_global_attribute(name, value)
+
+
+def keras_gradients_are_summed(optimizer: Any) -> None:
+    """Tell a Keras optimizer that the gradients it gets are those of all replicas already.
+
+    It would add them up itself, but only after having clipped those of each replica.
+    """
+    optimizer._all_reduce_sum_gradients = lambda pairs: pairs
+
+
+def keras_optimizer_belongs_to(optimizer: Any, strategy: tf.distribute.Strategy) -> None:
+    """A Keras optimizer made outside of the model function did not see the strategy."""
+    optimizer._distribution_strategy = strategy
+
+
+def whole_variable(copy: tf.Variable) -> Any:
+    """The mirrored variable that a variable is a copy in; a plain one is whole itself.
+
+    The way back from a copy is a weak reference on its handle.
+    """
+    reference = getattr(copy.handle, "_distributed_container", None)
+    whole = None if reference is None else reference()
+    return copy if whole is None else whole

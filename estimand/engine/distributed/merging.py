@@ -1,0 +1,77 @@
+"""What the replicas' calls of the model function returned, as one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core.errors import ModelFnError
+from estimand.core.modes import ModeKeys
+from estimand.core.spec import EstimatorSpec
+from estimand.engine.distributed import replicas, sharing
+from estimand.engine.metrics import MetricSet
+
+OneReplica = Callable[[int], tuple[EstimatorSpec, MetricSet | None]]
+
+
+def call_and_merge(
+    strategy: tf.distribute.Strategy, one_replica: OneReplica
+) -> tuple[EstimatorSpec, MetricSet | None]:
+    """Call `one_replica` for each replica of this process, in the graph being built."""
+
+    def call(number: int) -> tuple[EstimatorSpec, MetricSet | None, tf.Tensor | None]:
+        spec, metrics = one_replica(number)
+        return spec, metrics, _loss_of_all(strategy, spec)
+
+    results = replicas.for_each(strategy, call)
+    specs = [spec for spec, _, _ in results]
+    _check_alike(specs)
+    merged = _merged(specs, results[0][2])
+    metrics = [m for _, m, _ in results if m is not None]
+    return merged, MetricSet.of_replicas(metrics) if metrics else None
+
+
+def _loss_of_all(strategy: tf.distribute.Strategy, spec: EstimatorSpec) -> tf.Tensor | None:
+    """The loss over the batches of all replicas, in all processes, for whoever looks at it."""
+    if spec.loss is None or spec.mode != ModeKeys.TRAIN or strategy.num_replicas_in_sync == 1:
+        return spec.loss
+    context = tf.distribute.get_replica_context()
+    return context.all_reduce(sharing.loss_reduction(), spec.loss)
+
+
+def _merged(specs: Sequence[EstimatorSpec], loss: tf.Tensor | None) -> EstimatorSpec:
+    """What cannot be joined (hooks, a Scaffold) is that of the first replica."""
+    first = specs[0]
+    changes: dict[str, Any] = {"predictions": _joined([s.predictions for s in specs]), "loss": loss}
+    if first.mode == ModeKeys.TRAIN:
+        changes["train_op"] = tf.group(*(s.train_op for s in specs), name="train_all_replicas")
+    return first._replace(**changes)
+
+
+def _check_alike(specs: Sequence[EstimatorSpec]) -> None:
+    """A model function that gives each replica something else cannot be merged."""
+    first = specs[0]
+    for index, spec in enumerate(specs[1:], start=1):
+        for name in ("predictions", "eval_metric_ops"):
+            one, other = getattr(first, name), getattr(spec, name)
+            if isinstance(one, dict) and isinstance(other, dict) and one.keys() != other.keys():
+                raise ModelFnError(
+                    f"model_fn returned {name} {sorted(one)} for replica 0 but {sorted(other)} "
+                    f"for replica {index}. It must build the same model for every replica."
+                )
+
+
+def _joined(values: Sequence[Any]) -> Any:
+    """Predictions of all replicas, one batch after the other."""
+    if values[0] is None or len(values) == 1:
+        return values[0]
+
+    def join(*parts: Any) -> Any:
+        tensors = all(isinstance(p, tf.Tensor) and p.shape.rank for p in parts)
+        return tf.concat(parts, axis=0) if tensors else parts[0]
+
+    if isinstance(values[0], dict):
+        return {key: join(*(v[key] for v in values)) for key in values[0]}
+    return join(*values)

@@ -1,0 +1,81 @@
+"""One call of the model function for each replica of this process, and one answer of all.
+
+`strategy.run` calls it once per replica, each in a thread and in the name scope `replica_<i>/`
+of its own, one after the other: a replica pauses where all have to meet (an optimizer that adds
+up gradients). What they return is merged into the one EstimatorSpec that the engine runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core import tf_private
+
+_current: ContextVar[int] = ContextVar("replica", default=0)
+
+Strategy = tf.distribute.Strategy
+
+
+def current_replica() -> int:
+    """Which replica of this process the model function is being called for."""
+    return _current.get()
+
+
+def local_replicas(strategy: Strategy | None) -> int:
+    """How many replicas of the model run in this process."""
+    return 1 if strategy is None else len(strategy.extended.worker_devices)
+
+
+def workers(strategy: Strategy | None) -> int:
+    """How many processes train together."""
+    if strategy is None:
+        return 1
+    return strategy.num_replicas_in_sync // local_replicas(strategy)
+
+
+def number_of_worker(strategy: Strategy | None) -> int:
+    """Which of these processes this one is."""
+    resolver = None if strategy is None else strategy.cluster_resolver
+    if workers(strategy) == 1 or resolver is None:
+        return 0
+    has_chief = "chief" in resolver.cluster_spec().jobs
+    return resolver.task_id + int(has_chief and resolver.task_type == "worker")
+
+
+@contextlib.contextmanager
+def entered(strategy: Strategy | None) -> Iterator[None]:
+    """Build for `strategy`. Losses are means unless known otherwise, as tf.estimator has it."""
+    if strategy is None:
+        yield
+    else:
+        with (
+            strategy.scope(),
+            tf_private.v1_optimizers_share_the_loss(strategy),
+            tf_private.collective_keys_in_the_graph(),
+        ):
+            yield
+
+
+def for_each(strategy: Strategy, one_replica: Callable[[int], Any]) -> list[Any]:
+    """What `one_replica`, called with the number of each local replica, returned."""
+    count = local_replicas(strategy)
+    results: list[Any] = [None] * count
+    keras_settings = tf_private.keras_thread_settings()
+
+    def call() -> None:
+        context = tf.distribute.get_replica_context()
+        index = int(tf.get_static_value(context.replica_id_in_sync_group)) % count
+        token = _current.set(index)
+        try:
+            with tf_private.keras_thread_settings_applied(keras_settings):
+                results[index] = one_replica(index)
+        finally:
+            _current.reset(token)
+
+    strategy.run(tf.autograph.experimental.do_not_convert(call))
+    return results

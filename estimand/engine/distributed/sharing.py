@@ -1,0 +1,73 @@
+"""How replicas share one loss, and their gradients.
+
+Gradients of all replicas are added up. A loss that is a mean over the batch of one replica is
+therefore divided by the number of replicas before: N replicas with batches of B rows then train
+as one does with batches of N x B rows. A loss that is a sum is left as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core import tf_private
+from estimand.engine.distributed.mirrored import copies
+from estimand.engine.distributed.replicas import current_replica
+
+MEAN, SUM = "mean", "sum"
+_NOTED = "estimand/loss_reduction"
+
+
+def replicas_in_sync() -> int:
+    """How many replicas the model function being built is one of, in all processes."""
+    return tf.distribute.get_strategy().num_replicas_in_sync
+
+
+def share(loss: tf.Tensor, reduction: str) -> tf.Tensor:
+    """What a replica differentiates of its loss, a "mean" or a "sum" over its batch."""
+    graph = tf.compat.v1.get_default_graph()
+    graph.add_to_collection(_NOTED, reduction)
+    count = replicas_in_sync()
+    return loss / count if count > 1 and reduction == MEAN else loss
+
+
+@contextlib.contextmanager
+def shared_already() -> Iterator[None]:
+    """A v1 optimizer inside gets a share of the loss and has not to divide it again."""
+    strategy = tf.distribute.get_strategy()
+    with tf_private.v1_optimizers_share_the_loss(strategy, False):
+        yield
+
+
+def prepare_keras_optimizer(optimizer: Any) -> None:
+    """Let it take gradients of all replicas, wherever it was made."""
+    if tf.distribute.has_strategy():
+        tf_private.keras_optimizer_belongs_to(optimizer, tf.distribute.get_strategy())
+        tf_private.keras_gradients_are_summed(optimizer)
+
+
+def loss_reduction() -> tf.distribute.ReduceOp:
+    """How the losses of the replicas make up that of the whole batch."""
+    noted = tf.compat.v1.get_default_graph().get_collection(_NOTED)
+    if noted:
+        only_sums = all(reduction == SUM for reduction in noted)
+        return tf.distribute.ReduceOp.SUM if only_sums else tf.distribute.ReduceOp.MEAN
+    return tf.compat.v1.distribute.get_loss_reduction()
+
+
+def summed(gradients: Sequence[Any]) -> list[Any]:
+    """The gradients of all replicas added up, where this is called in one of several."""
+    if replicas_in_sync() == 1 or tf.distribute.in_cross_replica_context():
+        return list(gradients)
+    given = [g for g in gradients if g is not None]
+    context = tf.distribute.get_replica_context()
+    total = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, given) if given else ())
+    return [None if g is None else next(total) for g in gradients]
+
+
+def own_copy(variable: Any) -> Any:
+    """This replica's copy of a variable, to be updated as all the others are."""
+    return copies(variable)[current_replica()]

@@ -1,0 +1,98 @@
+"""Which way of running blocks a training call takes: pinned, noted in model_dir, or measured."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core.config import RunConfig
+from estimand.engine import block_mode
+from estimand.engine.compiled import PLAIN, XLA
+from estimand.engine.feeding import Feeder
+from estimand.engine.model_dir import RunRecord
+from estimand.engine.program import StepProgram
+
+_log = logging.getLogger("tensorflow")
+
+_FROM_STEP = "block_mode_from_step"
+OnFirstBatch = Callable[[list[tf.Tensor]], None]
+
+
+@dataclass(frozen=True)
+class BlockModeChoice:
+    """Sets `program.block_mode`, at once or after the first step."""
+
+    program: StepProgram
+    feeder: Feeder
+    record: RunRecord
+    config: RunConfig
+    model_dir: str
+    hooks: Sequence[Any]
+
+    def make(self, start_step: int, target: int | None) -> OnFirstBatch | None:
+        """What to do after the first step to settle how the others are run; None: settled."""
+        program, recorded = self.program, self.record.block_mode
+        program.block_mode = PLAIN
+        if self.config.train_distribute is not None:
+            return None  # only the ordinary executor knows several devices
+        if self.config.block_mode != "auto":
+            program.block_mode = self._possible(self.config.block_mode)
+            return None
+        if recorded is not None:
+            mode = self._possible(recorded)
+            if start_step >= int(self.record.extra.get(_FROM_STEP, 0)):
+                program.block_mode = mode
+                return None
+            return lambda batch: setattr(program, "block_mode", mode)
+        steps = self._steps_to_go(start_step, target)
+        short = steps is not None and steps < block_mode.MIN_STEPS_FOR_TRIAL
+        if short or not block_mode.may_be_tried(program.trace, program.targets):
+            program.block_mode = block_mode.guess(program.trace)
+            self._keep(start_step)
+            return None
+
+        def choose(batch: list[tf.Tensor]) -> None:
+            may_compile = not self._input_may_end() and not self._every_step_is_looked_at()
+            program.block_mode = block_mode.measure(
+                program, batch, steps_to_go=steps, may_compile=may_compile
+            )
+            self._keep(start_step + 1)
+
+        return choose
+
+    def _steps_to_go(self, start_step: int, target: int | None) -> int | None:
+        limits = [self.feeder.remaining, None if target is None else target - start_step]
+        return min((n for n in limits if n is not None), default=None)
+
+    def _keep(self, from_step: int) -> None:
+        self.record.block_mode = self.program.block_mode
+        self.record.extra[_FROM_STEP] = from_step
+        self.record.save(self.model_dir)
+
+    def _possible(self, mode: str) -> str:
+        """`mode`, or if this model cannot be compiled the best that can be had."""
+        if mode != XLA:
+            return mode
+        problem = "the length of its input is not known" if self._input_may_end() else None
+        problem = problem or self.program.compiling_problem()
+        if problem is None:
+            return mode
+        other = block_mode.guess(self.program.trace)
+        _log.warning(
+            "The steps of this model cannot be compiled by XLA: %s. They are run with "
+            "block_mode=%r instead of 'xla'.",
+            problem,
+            other,
+        )
+        return other
+
+    def _input_may_end(self) -> bool:
+        """Then batches that were taken for a block would be lost."""
+        return self.feeder.may_end_unexpectedly
+
+    def _every_step_is_looked_at(self) -> bool:
+        return any(getattr(hook, "cadence", None) is None for hook in self.hooks)

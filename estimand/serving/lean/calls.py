@@ -1,0 +1,219 @@
+"""The calls of a connection: requests become whole, handlers run, answers go to the sender."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from estimand.serving.lean import frames, messages
+from estimand.serving.lean.frames import Code, read_u32
+from estimand.serving.lean.headers import HEAD, OK_TRAILERS, trailers
+from estimand.serving.lean.messages import PREFIX_SIZE
+from estimand.serving.lean.sending import Sender
+from estimand.serving.lean.streams import Stream, Streaming
+from estimand.serving.status import StatusError, from_exception
+
+if TYPE_CHECKING:
+    from estimand.serving.lean.connection import Shared
+
+log = logging.getLogger("estimand.serving")
+
+_INFLATED_IN_THE_LOOP = 16_384  # compressed bytes; more would hold up the others
+_WINDOW_AT_A_TIME = 2**30
+
+
+class Calls:
+    def __init__(self, shared: Shared, sender: Sender) -> None:
+        self._shared = shared
+        self._limits = shared.limits
+        self._loop = shared.loop
+        self._sender = sender
+        self.streams: dict[int, Stream] = {}
+
+    # ------------------------------------------------------------ the request arrives
+
+    def open(self, stream: Stream) -> None:
+        self.streams[stream.id] = stream
+        opening = stream.opening
+        if opening.refusal is not None:
+            self._sender.end(stream, opening.refusal)
+        elif self._sender.unsent > self._limits.unsent_bytes:
+            text = f"{self._sender.unsent} bytes of answers wait for this client to take them."
+            self.fail(stream, StatusError.of("RESOURCE_EXHAUSTED", text))
+        else:
+            if opening.timeout is not None:
+                stream.deadline = self._loop.time() + opening.timeout
+                stream.timer = self._loop.call_at(stream.deadline, self._late, stream)
+            if stream.ended:
+                self.data(stream, b"", True)
+
+    def data(self, stream: Stream, payload: bytes, is_last: bool) -> None:
+        """A part of the request; what comes after a refusal is passed over."""
+        if stream.trailers is not None:
+            return
+        try:
+            if stream.body is not None:
+                stream.body += payload
+                self._progress(stream)
+                if not is_last:
+                    return
+                payload = bytes(stream.body)
+                stream.body = None
+            elif not is_last:
+                stream.body = bytearray(payload)
+                self._progress(stream)
+                return
+            size = len(payload)
+            if size < PREFIX_SIZE:
+                raise StatusError.of("INTERNAL", "The request has no message.")
+            is_whole = read_u32(payload, 1)[0] == size - PREFIX_SIZE
+            if payload[0] or not is_whole or size > self._limits.message_bytes:
+                body, compressed = self._unusual(stream, payload)
+            else:
+                body, compressed = payload[PREFIX_SIZE:], False
+        except StatusError as error:
+            self.fail(stream, error)
+        else:
+            stream.task = self._loop.create_task(self._run(stream, body, compressed))
+
+    def _unusual(self, stream: Stream, payload: bytes) -> tuple[bytes, bool]:
+        size = messages.size_of(payload, self._limits.message_bytes)
+        body = messages.body_of(payload, size)
+        return body, messages.is_compressed(payload, stream.opening.encoding)
+
+    def _progress(self, stream: Stream) -> None:
+        """Judge an unfinished request, and open its window if all of it fits into memory."""
+        body = stream.body
+        assert body is not None
+        stream.touched = self._shared.now
+        if len(body) < PREFIX_SIZE:
+            return
+        if not stream.expected:
+            stream.expected = messages.size_of(body, self._limits.message_bytes)
+            if stream.expected - len(body) > stream.window_in:
+                stream.is_waiting_for_room = True
+                self._shared.room.ask(stream.expected, _Entry(self, stream))
+        if len(body) > stream.expected:
+            messages.body_of(bytes(body[: stream.expected + 1]), stream.expected)  # says it
+        if stream.room:
+            self._open_window(stream)
+
+    def _open_window(self, stream: Stream) -> None:
+        missing = stream.expected - len(stream.body or b"") - stream.window_in
+        if missing > 0 and stream.window_in < _WINDOW_AT_A_TIME // 2:
+            amount = min(missing, _WINDOW_AT_A_TIME)
+            stream.window_in += amount
+            self._sender.put(frames.window_update(stream.id, amount))
+
+    def enter(self, stream: Stream) -> None:
+        """There is room for all of the request."""
+        stream.room = stream.expected
+        stream.is_waiting_for_room = False
+        stream.touched = self._shared.now
+        self._open_window(stream)
+
+    # ------------------------------------------------------------ the answer
+
+    async def _run(self, stream: Stream, body: bytes, compressed: bool) -> None:
+        opening = stream.opening
+        try:
+            if compressed:
+                body = await self._inflated(body, opening.encoding)
+            answer: Any = opening.method.call(body, stream.deadline, opening.metadata)
+            if isinstance(opening.method, Streaming):
+                await self._stream(stream, answer)
+            else:
+                message = await answer
+                if not stream.gone:
+                    stream.task = None  # nothing to cancel any more
+                    gzip = self._limits.compress and opening.gzip
+                    self._sender.answer(stream, message, gzip)
+        except asyncio.CancelledError:
+            stream.task = None
+            self.fail(stream, StatusError.of("CANCELLED", "The call was cancelled."))
+            raise
+        except Exception as error:
+            status = from_exception(error)
+            if status is not error and status.name == "INTERNAL":
+                log.exception("a gRPC call failed")
+            stream.task = None
+            self.fail(stream, status)
+
+    async def _inflated(self, body: bytes, encoding: bytes) -> bytes:
+        arguments = body, encoding, self._limits.message_bytes
+        if len(body) <= _INFLATED_IN_THE_LOOP:
+            return messages.inflated(*arguments)
+        return await self._loop.run_in_executor(None, messages.inflated, *arguments)
+
+    async def _stream(self, stream: Stream, answers: AsyncIterator[bytes]) -> None:
+        async for message in answers:
+            if stream.gone:
+                return
+            if self._sender.unsent > self._limits.unsent_bytes:
+                raise StatusError.of("RESOURCE_EXHAUSTED", "The client does not take the answers.")
+            self._sender.message(stream, messages.prefixed(message))
+        if not stream.gone:
+            stream.task = None
+            self._sender.end(stream, OK_TRAILERS if stream.head_is_sent else HEAD + OK_TRAILERS)
+
+    def fail(self, stream: Stream, error: StatusError) -> None:
+        if stream.gone or stream.trailers is not None:
+            return
+        stream.body = None
+        block = trailers(error)
+        self._sender.end(stream, block if stream.head_is_sent else HEAD + block)
+
+    def _late(self, stream: Stream) -> None:
+        if stream.trailers is not None:  # the answer is there, but is not taken
+            self.drop(stream)
+            self._sender.put(frames.reset(stream.id, Code.CANCEL))
+            return
+        self.fail(stream, StatusError.of("DEADLINE_EXCEEDED", "Deadline Exceeded"))
+
+    # ------------------------------------------------------------ the end
+
+    def end_streaming(self, error: StatusError) -> None:
+        """Calls that would never end by themselves."""
+        for stream in list(self.streams.values()):
+            if isinstance(stream.opening.method, Streaming):
+                self.fail(stream, error)
+
+    def drop(self, stream: Stream) -> None:
+        """Nobody waits for the answer."""
+        self._sender.drop(stream)
+        self.forget(stream)
+
+    def drop_all(self) -> None:
+        for stream in list(self.streams.values()):
+            self.drop(stream)
+
+    def forget(self, stream: Stream) -> None:
+        """Its last frame is sent, or none may be."""
+        stream.gone = True
+        del self.streams[stream.id]
+        if stream.timer is not None:
+            stream.timer.cancel()
+        if stream.task is not None:
+            stream.task.cancel()
+        if stream.room:
+            room, stream.room = stream.room, 0
+            self._shared.room.give_back(room)
+
+
+class _Entry:
+    """A stream that waits for room."""
+
+    __slots__ = ("_calls", "_stream")
+
+    def __init__(self, calls: Calls, stream: Stream) -> None:
+        self._calls = calls
+        self._stream = stream
+
+    @property
+    def gone(self) -> bool:
+        return self._stream.gone
+
+    def enter(self) -> None:
+        self._calls.enter(self._stream)

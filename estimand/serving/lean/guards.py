@@ -1,0 +1,117 @@
+"""What a peer may cost: frames without work, calls taken back, pings, memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from estimand.serving.lean.frames import Code, ConnectionFault
+from estimand.serving.lean.limits import Limits
+
+
+class Bucket:
+    """So many at once, and a part of it more each second.
+
+    >>> bucket = Bucket(most=3, per_second=1.0)
+    >>> [bucket.take(1, now=0.0) for _ in range(4)]
+    [True, True, True, False]
+    >>> bucket.take(1, now=2.0)
+    True
+    """
+
+    __slots__ = ("_filled", "_left", "_most", "_per_second")
+
+    def __init__(self, most: float, per_second: float) -> None:
+        self._most = most
+        self._left = most
+        self._per_second = per_second
+        self._filled = 0.0
+
+    def take(self, amount: float, now: float) -> bool:
+        if now > self._filled:
+            self._left = min(self._most, self._left + (now - self._filled) * self._per_second)
+            self._filled = now
+        self._left -= amount
+        return self._left >= 0
+
+    def add(self, amount: float) -> None:
+        self._left = min(self._most, self._left + amount)
+
+
+class Guard:
+    """Counts what one connection sends that is no work."""
+
+    __slots__ = ("_frames", "_last_ping", "_limits", "_paid", "_resets", "_strikes", "sent")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._frames = Bucket(limits.idle_frames, limits.idle_frames / 5)
+        self._resets = Bucket(limits.resets, limits.resets / 30)
+        self._paid = 0
+        self._last_ping = float("-inf")
+        self._strikes = 0
+        self.sent = False  # something, since the last ping
+
+    def idle_frame(self, now: float, streams: int, cost: int = 1) -> None:
+        """A frame that brings no request. `streams`: how many were opened so far."""
+        if streams > self._paid:
+            self._frames.add((streams - self._paid) * self._limits.idle_frames_per_stream)
+            self._paid = streams
+        if not self._frames.take(cost, now):
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many frames that ask for nothing")
+
+    def reset(self, now: float) -> None:
+        """The peer took back a call that was being answered."""
+        if not self._resets.take(1, now):
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many calls taken back")
+
+    def ping(self, now: float) -> None:
+        """As gRPC's own servers count: pings are for connections on which nothing is sent."""
+        if self.sent:
+            self.sent = False
+            self._strikes = 0
+        elif now - self._last_ping < self._limits.ping_interval_seconds:
+            self._strikes += 1
+            if self._strikes > self._limits.ping_strikes:
+                raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too_many_pings")
+        self._last_ping = now
+
+
+class Waiter(Protocol):
+    """A request that needs room."""
+
+    gone: bool
+
+    def enter(self) -> None: ...
+
+
+class Room:
+    """Memory for large requests that are arriving, in the whole server.
+
+    A request that finds no room waits for it, and its client with it: nothing is refused. One
+    that is larger than all of the room gets in when it is alone.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.taken = 0
+        self._waiting: deque[tuple[int, Waiter]] = deque()
+
+    def ask(self, size: int, waiter: Waiter) -> None:
+        """It enters now or later. What it was given it gives back when it goes."""
+        self._waiting.append((size, waiter))
+        self._let_in()
+
+    def give_back(self, size: int) -> None:
+        self.taken -= size
+        self._let_in()
+
+    def _let_in(self) -> None:
+        while self._waiting:
+            size, waiter = self._waiting[0]
+            if not waiter.gone:
+                if self.taken and self.taken + size > self._limit:
+                    return
+                self.taken += size
+                waiter.enter()
+            self._waiting.popleft()

@@ -1,0 +1,226 @@
+"""Header blocks: read with the `hpack` package, written as constants.
+
+Clients send the same block again and again, made of indices into the table that HPACK keeps on
+both sides. A block that was read once, and changed nothing in that table, means the same until
+another block changes it: then it is known by its bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import hpack
+from hpack.table import HeaderTable
+
+from estimand.serving.lean.frames import Code, ConnectionFault, StreamFault
+from estimand.serving.lean.messages import ENCODINGS, percent_encoded, seconds_of
+from estimand.serving.status import StatusError
+
+Header = tuple[bytes, bytes]
+Metadata = Sequence[tuple[str, str | bytes]]
+
+_KNOWN_BLOCKS = 64
+_KNOWN_BLOCK_BYTES = 1024
+_OVERHEAD = 32  # of each header, as HTTP/2 counts their size
+_PSEUDO = frozenset((b":method", b":scheme", b":path", b":authority"))
+_REQUIRED = (b":method", b":scheme", b":path")
+_OF_THE_CONNECTION = frozenset(
+    (b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade")
+)
+_NOT_METADATA = frozenset((b"te", b"content-type", b"grpc-encoding", b"grpc-accept-encoding"))
+_NAME = re.compile(rb":?[-!#$%&'*+.^_`|~0-9a-z]+").fullmatch
+_BAD_IN_VALUE = re.compile(rb"[\0\r\n]").search
+
+
+# ---------------------------------------------------------------- writing
+
+
+def literal(name: bytes, value: bytes) -> bytes:
+    """A header that leaves the table alone.
+
+    >>> literal(b"a", b"b")
+    b'\\x00\\x01a\\x01b'
+    """
+    return b"\0" + _length(len(name)) + name + _length(len(value)) + value
+
+
+def _length(size: int) -> bytes:
+    if size < 127:
+        return bytes((size,))
+    out = bytearray((127,))
+    size -= 127
+    while size > 127:
+        out.append(size & 127 | 128)
+        size >>= 7
+    out.append(size)
+    return bytes(out)
+
+
+SMALLER_TABLE = b"\x20"  # our own table has no entries; a peer that shrinks it is told so
+HEAD = b"\x88" + literal(b"content-type", b"application/grpc")  # :status 200
+HEAD_GZIP = HEAD + literal(b"grpc-encoding", b"gzip")
+OK_TRAILERS = literal(b"grpc-status", b"0")
+_ACCEPTED = literal(b"grpc-accept-encoding", b",".join(ENCODINGS))
+
+
+def trailers(error: StatusError) -> bytes:
+    block = literal(b"grpc-status", str(error.code).encode())
+    if error.text:
+        block += literal(b"grpc-message", percent_encoded(error.text))
+    return block
+
+
+def http_status(status: int) -> bytes:
+    """For those who do not speak gRPC."""
+    return b"\x08" + _length(3) + str(status).encode()
+
+
+# ---------------------------------------------------------------- reading
+
+
+class Opening:
+    """What the headers of a request say."""
+
+    __slots__ = ("encoding", "gzip", "headers", "method", "refusal", "timeout")
+
+    def __init__(self, headers: Sequence[Header]) -> None:
+        self.headers = headers
+        self.method: Any = None
+        self.timeout: float | None = None
+        self.encoding = b"identity"
+        self.gzip = False
+        self.refusal: bytes | None = None  # the whole header block of the answer
+
+    def metadata(self) -> Metadata:
+        """What the client added: an API key, for example.
+
+        >>> Opening([(b":path", b"/"), (b"te", b"trailers"), (b"x-api-key", b"abc")]).metadata()
+        [('x-api-key', 'abc')]
+        """
+        return [
+            (name.decode(), _binary(value) if name.endswith(b"-bin") else value.decode("latin-1"))
+            for name, value in self.headers
+            if name[:1] != b":" and name not in _NOT_METADATA
+        ]
+
+
+def _binary(value: bytes) -> bytes:
+    try:
+        return base64.b64decode(value + b"=" * (-len(value) % 4))
+    except binascii.Error:
+        return value
+
+
+class _Table(HeaderTable):
+    changes = 0
+
+    def add(self, name: bytes, value: bytes) -> None:
+        self.changes += 1
+        super().add(name, value)
+
+
+class HeaderReader:
+    """The reading side of one connection."""
+
+    def __init__(self, judge: Callable[[Sequence[Header]], Opening], most_bytes: int) -> None:
+        # Above what a request may have, so that it can be refused and the connection kept.
+        self._decoder = hpack.Decoder(max_header_list_size=4 * most_bytes)
+        self._table = self._decoder.header_table = _Table()
+        self._judge = judge
+        self.known: dict[bytes, Opening] = {}
+
+    def read(self, block: bytes) -> Opening:
+        changes = self._table.changes
+        headers = self.decode(block)
+        if self._table.changes != changes:
+            return self._judge(headers)
+        opening = self._judge(headers)
+        if len(block) <= _KNOWN_BLOCK_BYTES:
+            if len(self.known) >= _KNOWN_BLOCKS:
+                self.known.clear()
+            self.known[block] = opening
+        return opening
+
+    def decode(self, block: bytes) -> Sequence[Header]:
+        """Also for blocks that nobody wants: the next ones build on them."""
+        changes = self._table.changes
+        if block and block[0] & 0xE0 == 0x20:  # sets the table's size
+            self._table.changes += 1
+        try:
+            return [(h[0], h[1]) for h in self._decoder.decode(block, raw=True)]  # type: ignore[misc]
+        except hpack.OversizedHeaderListError as error:
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, str(error)) from error
+        except hpack.HPACKError as error:
+            raise ConnectionFault(Code.COMPRESSION_ERROR, str(error)) from error
+        finally:
+            if self._table.changes != changes:
+                self.known.clear()
+
+
+def judge(headers: Sequence[Header], table: Mapping[bytes, object], most_bytes: int) -> Opening:
+    """What to do with a request with these headers."""
+    found = _well_formed(headers)
+    opening = Opening(headers)
+    size = sum(len(name) + len(value) + _OVERHEAD for name, value in headers)
+    if size > most_bytes:
+        text = f"received metadata size exceeds limit ({size} vs. {most_bytes})"
+        return _refused(opening, "RESOURCE_EXHAUSTED", text)
+    if found[b":method"] != b"POST":
+        opening.refusal = http_status(405)
+        return opening
+    kind = found.get(b"content-type", b"")
+    if not kind.startswith(b"application/grpc") or kind[16:17] not in (b"", b"+", b";"):
+        opening.refusal = http_status(415)
+        return opening
+    if found.get(b"te") != b"trailers":
+        return _refused(opening, "INTERNAL", "Missing header te: trailers")
+    opening.method = table.get(found[b":path"])
+    if opening.method is None:
+        return _refused(opening, "UNIMPLEMENTED", "Method not found!")
+    return _with_grpc_headers(opening, found)
+
+
+def _with_grpc_headers(opening: Opening, found: Mapping[bytes, bytes]) -> Opening:
+    opening.encoding = found.get(b"grpc-encoding", b"identity")
+    if opening.encoding not in ENCODINGS:
+        name = opening.encoding.decode("latin-1")
+        text = f"Compression algorithm '{name}' is unknown; use gzip, deflate or identity."
+        _refused(opening, "UNIMPLEMENTED", text)
+        assert opening.refusal is not None
+        opening.refusal += _ACCEPTED
+        return opening
+    accepted = found.get(b"grpc-accept-encoding", b"").split(b",")
+    opening.gzip = b"gzip" in (name.strip() for name in accepted)
+    if b"grpc-timeout" in found:
+        try:
+            opening.timeout = seconds_of(found[b"grpc-timeout"])
+        except ValueError as error:
+            return _refused(opening, "INTERNAL", str(error))
+    return opening
+
+
+def _refused(opening: Opening, code: str, text: str) -> Opening:
+    opening.refusal = HEAD + trailers(StatusError.of(code, text))
+    return opening
+
+
+def _well_formed(headers: Iterable[Header]) -> dict[bytes, bytes]:
+    """The headers by name, if they are what HTTP/2 allows (RFC 9113, 8.2 and 8.3)."""
+    found: dict[bytes, bytes] = {}
+    regular = False
+    for name, value in headers:
+        if not _NAME(name) or _BAD_IN_VALUE(value) or name in _OF_THE_CONNECTION:
+            raise StreamFault(Code.PROTOCOL_ERROR, f"bad header {name!r}")
+        if name[0] == 0x3A:  # a colon
+            if regular or name not in _PSEUDO or name in found:
+                raise StreamFault(Code.PROTOCOL_ERROR, f"misplaced or unknown {name!r}")
+        else:
+            regular = True
+        found[name] = value
+    if any(name not in found for name in _REQUIRED):
+        raise StreamFault(Code.PROTOCOL_ERROR, "a pseudo-header is missing")
+    return found

@@ -1,0 +1,81 @@
+"""How much of everything a peer may ask for.
+
+>>> Limits.of(Flags(grpc_channel_arguments="grpc.max_connection_age_ms=2000")).age_seconds
+2.0
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from estimand.serving.flags import Flags
+
+log = logging.getLogger("estimand.serving")
+
+
+@dataclass(frozen=True)
+class Limits:
+    # Requests
+    message_bytes: int = 2**31 - 1
+    streams: int = 1000  # at a time on one connection
+    header_bytes: int = 16_384  # of one request, as HTTP/2 counts them
+    block_bytes: int = 32_768  # the same, compressed; more ends the connection
+    unfinished_bytes: int = 256 * 2**20  # large requests that are arriving, in the whole server
+    connections: int = 10_000
+    window: int = 16 * 2**20  # what a connection may send before we have read it
+
+    # A peer that does not read
+    unsent_bytes: int = 64 * 2**20  # answers that wait for its windows; more requests are refused
+
+    # Time
+    greeting_seconds: float = 10.0  # to begin with HTTP/2
+    frame_seconds: float = 30.0  # from the first byte of a frame, or of headers, to the last
+    request_seconds: float = 60.0  # in which a part of a request must arrive
+    answer_seconds: float = 120.0  # in which a part of an answer must be taken
+    close_seconds: float = 5.0  # to take the last bytes
+    idle_seconds: float = float("inf")  # without a call, until the connection is ended
+    age_seconds: float = float("inf")  # of a connection, until it is ended
+    age_grace_seconds: float = float("inf")  # for its calls to end, then
+    keepalive_seconds: float = 120.0  # of silence until we ask whether the peer is there
+    keepalive_timeout_seconds: float = 20.0
+
+    # Frames that cost us something and bring no request
+    ping_interval_seconds: float = 300.0  # between two pings, if we have sent nothing
+    ping_strikes: int = 2
+    idle_frames: int = 10_000  # so many at once, and a fifth of it each second
+    idle_frames_per_stream: int = 8  # those that come with a stream
+    resets: int = 1000  # calls that the peer takes back: so many at once, a thirtieth each second
+
+    compress: bool = False  # answers, for clients that read gzip
+
+    @classmethod
+    def of(cls, flags: Flags) -> Limits:
+        """The flags' limits. Of gRPC's channel arguments, those that mean something here."""
+        limits = cls(message_bytes=flags.max_request_bytes)
+        for argument in filter(None, flags.grpc_channel_arguments.split(",")):
+            key, _, value = (part.strip() for part in argument.partition("="))
+            if key in _ARGUMENTS and value.isdecimal():
+                name, factor = _ARGUMENTS[key]
+                number = int(value) * factor
+                limits = replace(limits, **{name: number if factor < 1 else int(number)})
+            elif key == "grpc.default_compression_algorithm":
+                limits = replace(limits, compress=value == "2")
+            else:
+                log.warning("--grpc_channel_arguments: %s means nothing to the lean back end", key)
+        return limits
+
+
+_ARGUMENTS: dict[str, tuple[str, float]] = {
+    "grpc.max_receive_message_length": ("message_bytes", 1),
+    "grpc.max_concurrent_streams": ("streams", 1),
+    "grpc.max_metadata_size": ("header_bytes", 1),
+    "grpc.max_connection_idle_ms": ("idle_seconds", 1e-3),
+    "grpc.max_connection_age_ms": ("age_seconds", 1e-3),
+    "grpc.max_connection_age_grace_ms": ("age_grace_seconds", 1e-3),
+    "grpc.keepalive_time_ms": ("keepalive_seconds", 1e-3),
+    "grpc.keepalive_timeout_ms": ("keepalive_timeout_seconds", 1e-3),
+    "grpc.http2.min_ping_interval_without_data_ms": ("ping_interval_seconds", 1e-3),
+    "grpc.http2.min_recv_ping_interval_without_data_ms": ("ping_interval_seconds", 1e-3),
+    "grpc.http2.max_ping_strikes": ("ping_strikes", 1),
+}

@@ -1,0 +1,120 @@
+"""Sockets, and the end of everything.
+
+>>> async def shout(body, deadline, metadata):
+...     return body.upper()
+>>> async def main():
+...     server = LeanServer({"/demo.Echo/Shout": Unary(shout)})
+...     port = await server.listen("127.0.0.1", 0)
+...     await server.stop(1.0)
+...     return port > 0
+>>> asyncio.run(main())
+True
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import ssl
+import stat
+from collections.abc import Mapping
+from typing import Any
+
+from estimand.serving.lean.connection import Connection, Shared
+from estimand.serving.lean.frames import Code
+from estimand.serving.lean.limits import Limits
+from estimand.serving.lean.streams import Streaming, Unary
+
+_BACKLOG = 2048
+_HANDSHAKE_SECONDS = 10.0
+
+
+class LeanServer:
+    """Serves a table of paths. To be made inside a running event loop."""
+
+    def __init__(
+        self,
+        table: Mapping[str, Unary | Streaming],
+        limits: Limits | None = None,
+        tick_seconds: float = 1.0,
+    ) -> None:
+        known = {path.encode(): method for path, method in table.items()}
+        self._shared = Shared(known, limits or Limits())
+        self._tick_seconds = tick_seconds
+        self._listening: list[asyncio.AbstractServer] = []
+        self._paths: list[str] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._tick()
+
+    @property
+    def connections(self) -> int:
+        return len(self._shared.connections)
+
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None = None,
+        reuse_port: bool = False,
+    ) -> int:
+        """The port, which the system chooses if it is 0."""
+        server = await self._shared.loop.create_server(
+            functools.partial(Connection, self._shared),
+            host,
+            port,
+            backlog=_BACKLOG,
+            reuse_port=reuse_port or None,
+            **_tls(tls),
+        )
+        self._listening.append(server)
+        bound: int = server.sockets[0].getsockname()[1]
+        return bound
+
+    async def listen_unix(self, path: str, tls: ssl.SSLContext | None = None) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            if stat.S_ISSOCK(os.stat(path).st_mode):
+                os.unlink(path)  # of a server that was killed
+        server = await self._shared.loop.create_unix_server(
+            functools.partial(Connection, self._shared), path, backlog=_BACKLOG, **_tls(tls)
+        )
+        self._listening.append(server)
+        self._paths.append(path)
+
+    async def stop(self, grace: float) -> None:
+        """No new connections and calls; those that run have `grace` seconds to end."""
+        for server in self._listening:
+            server.close()
+        for path in self._paths:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        for connection in list(self._shared.connections):
+            connection.lifetime.drain()
+        await self._until_empty(grace)
+        for connection in list(self._shared.connections):
+            connection.lifetime.close(Code.NO_ERROR, "the server ends")
+        await self._until_empty(self._shared.limits.close_seconds)
+        for connection in list(self._shared.connections):
+            connection.transport.abort()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def _until_empty(self, seconds: float) -> None:
+        ends = self._shared.loop.time() + seconds
+        while self._shared.connections and self._shared.loop.time() < ends:
+            await asyncio.sleep(0.01)
+
+    def _tick(self) -> None:
+        shared = self._shared
+        shared.now = shared.loop.time()
+        for connection in list(shared.connections):
+            connection.lifetime.tick(shared.now)
+        self._timer = shared.loop.call_later(self._tick_seconds, self._tick)
+
+
+def _tls(context: ssl.SSLContext | None) -> dict[str, Any]:
+    if context is None:
+        return {}
+    context.set_alpn_protocols(["h2"])
+    return {"ssl": context, "ssl_handshake_timeout": _HANDSHAKE_SECONDS}

@@ -1,0 +1,77 @@
+"""One call on a connection, and the tables of what can be called."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from estimand.serving.lean.frames import FIRST_WINDOW
+from estimand.serving.lean.headers import Metadata, Opening
+
+Deadline = float | None  # a time of the event loop
+
+
+@dataclass(frozen=True)
+class Unary:
+    """Bytes of the request, its deadline, and how to read its metadata; bytes of the answer."""
+
+    call: Callable[[bytes, Deadline, Callable[[], Metadata]], Awaitable[bytes]]
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """The same, with several answers."""
+
+    call: Callable[[bytes, Deadline, Callable[[], Metadata]], AsyncIterator[bytes]]
+
+
+class Stream:
+    """A call from its headers to the end of its answer."""
+
+    __slots__ = (
+        "body",
+        "deadline",
+        "ended",
+        "expected",
+        "gone",
+        "head_is_sent",
+        "id",
+        "is_ready",
+        "is_waiting_for_room",
+        "opening",
+        "room",
+        "task",
+        "timer",
+        "touched",
+        "trailers",
+        "unsent",
+        "window_in",
+        "window_out",
+    )
+
+    def __init__(self, number: int, opening: Opening, window_out: int, now: float) -> None:
+        self.id = number
+        self.opening = opening
+        self.touched = now
+        self.gone = False  # nothing of it may be sent any more
+
+        # The request
+        self.ended = False
+        self.body: bytearray | None = None  # if it comes in several frames
+        self.expected = 0  # bytes of the message with its prefix, once known
+        self.window_in = FIRST_WINDOW
+        self.room = 0
+        self.is_waiting_for_room = False
+
+        # The answer
+        self.task: asyncio.Task[None] | None = None
+        self.deadline: Deadline = None
+        self.timer: Any = None
+        self.window_out = window_out
+        self.head_is_sent = False
+        self.is_ready = False  # it has something to send, and a window
+        self.unsent: deque[memoryview] | None = None
+        self.trailers: bytes | None = None
