@@ -16,8 +16,9 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import environments
 from workload import Contestant, Workload
@@ -98,6 +99,9 @@ class Runner:
         return self._log.read()[-1500:].strip() or f"exit code {self._process.returncode}"
 
 
+_Named = TypeVar("_Named", Runner, Contestant)
+
+
 def _surroundings(scratch: str) -> dict[str, str]:
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "TMPDIR": scratch}
     # Without byte code on disk every process would compile its imports anew.
@@ -111,9 +115,8 @@ def run(
     """Race the contestants that are `present`; what each round brought."""
     order = random.Random(name)
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
-        if workload.fresh_process:
-            return _race_of_processes(name, present, scratch, rounds, quick, order)
-        return _race(name, present, scratch, rounds, quick, order)
+        race = _race_of_processes if workload.fresh_process else _race
+        return race(name, present, scratch, rounds, quick, order)
 
 
 def _race(
@@ -124,7 +127,9 @@ def _race(
     quick: bool,
     order: random.Random,
 ) -> list[Round]:
-    runners = [Runner(name, c, scratch, quick) for c in present]
+    """All processes live from the first round to the last."""
+    started = [Runner(name, c, scratch, quick) for c in present]
+    runners = list(started)
     try:
         for command, answer in ((None, "loaded"), ("begin", "ready")):
             for runner in list(runners):
@@ -132,15 +137,9 @@ def _race(
                     if command is not None:
                         runner.tell(command)
                     runner.hear(answer)
-        results: list[Round] = []
-        for _ in range(rounds):
-            results.append({})
-            for runner in order.sample(runners, len(runners)):
-                with _dropping(runner, runners):
-                    results[-1][runner.name] = runner.turn()
-        return results
+        return _rounds(rounds, order, runners, Runner.turn)
     finally:
-        for runner in runners:
+        for runner in started:
             runner.stop()
 
 
@@ -152,37 +151,40 @@ def _race_of_processes(
     quick: bool,
     order: random.Random,
 ) -> list[Round]:
-    remaining = list(present)
+    """Each turn is a process of its own."""
+
+    def turn(contestant: Contestant) -> dict[str, float]:
+        os.sync()  # what the one before left to be written shall not burden this one
+        runner = Runner(name, contestant, scratch, quick)
+        try:
+            return runner.hear("values")["values"]
+        finally:
+            runner.stop()
+            _clear(scratch)
+
+    return _rounds(rounds, order, list(present), turn)
+
+
+def _rounds(
+    rounds: int, order: random.Random, racing: list[_Named], turn: Callable[[_Named], dict]
+) -> list[Round]:
     results: list[Round] = []
     for _ in range(rounds):
         results.append({})
-        for contestant in order.sample(remaining, len(remaining)):
-            os.sync()  # what the one before left to be written shall not burden this one
-            runner = Runner(name, contestant, scratch, quick)
-            try:
-                results[-1][contestant.name] = runner.hear("values")["values"]
-            except Died as error:
-                _tell(runner, error)
-                remaining.remove(contestant)
-            finally:
-                runner.stop()
-            _clear(scratch)
+        for one in order.sample(racing, len(racing)):
+            with _dropping(one, racing):
+                results[-1][one.name] = turn(one)
     return results
 
 
 @contextlib.contextmanager
-def _dropping(runner: Runner, runners: list[Runner]) -> Iterator[None]:
+def _dropping(one: _Named, racing: list[_Named]) -> Iterator[None]:
     """Take a contestant that dies out of the race; the others go on."""
     try:
         yield
     except Died as error:
-        _tell(runner, error)
-        runners.remove(runner)
-        runner.stop()
-
-
-def _tell(runner: Runner, error: Died) -> None:
-    print(f"  {runner.name}: failed\n{error}\n", flush=True)
+        print(f"  {one.name}: failed\n{error}\n", flush=True)
+        racing.remove(one)
 
 
 def _clear(scratch: str) -> None:

@@ -21,6 +21,7 @@ from workload import Contestant, Workload
 WORKLOADS = (
     "step_rate",
     "step_rate_with_hook",
+    "canned",
     "wide_deep",
     "criteo",
     "records",

@@ -1,8 +1,13 @@
 """How long a checkpoint of 1 GB (100 MB with --quick) keeps training from going on.
 
 Every step changes every variable, so a snapshot that only shares memory has to be paid for, and
-is counted, in the step after it. `blocked` is the longest step around a save less a usual one;
-`slowed` is how much longer all steps from one save to the next took than as many usual ones.
+is counted, in the step after it. `blocked` is what the five steps around a save took more than
+usual ones: what training stands still for. `slowed` is the same of all steps until the next
+save: it also has the processor time of writing in the background, of which a machine with two
+cores has little to spare.
+
+Saves are seconds apart, long enough for the one before to be on the disk: a save that comes
+earlier waits for it, and then the disk is measured.
 """
 
 from __future__ import annotations
@@ -21,7 +26,8 @@ from workload import Contestant, Measure, Target, Workload
 
 _VARIABLES = 10
 _COLUMNS = 1000
-_STEPS_BETWEEN_SAVES = 20
+_STEPS_BETWEEN_SAVES = {"quick": 200, "whole": 60}  # of about 10 and 100 ms
+_STEPS_AROUND = 5
 _SAVES = 3  # the first of them is not counted
 _SAVE_BY_HAND = 4
 
@@ -61,31 +67,33 @@ def _train(turns: Turns, tf: Any, estimator_api: Any) -> None:
     def input_fn() -> Any:
         return tf.data.Dataset.from_tensors({"x": tf.ones([8])}).repeat()
 
+    period = _STEPS_BETWEEN_SAVES["quick" if turns.quick else "whole"]
     config = estimator_api.RunConfig(
         model_dir=tempfile.mkdtemp(),
-        save_checkpoints_steps=_STEPS_BETWEEN_SAVES,
+        save_checkpoints_steps=period,
         keep_checkpoint_max=1,
     )
     estimator = estimator_api.Estimator(_model_fn(tf, estimator_api, _shape(turns)), config=config)
-    steps = (_SAVES + 1) * _STEPS_BETWEEN_SAVES - 2  # ends before another save would be due
+    steps = (_SAVES + 1) * period - 2  # ends before another save would be due
     estimator.train(input_fn, steps=steps, hooks=[Clock()])
-    turns.report(**_blocked_and_slowed(ended))
+    turns.report(**_blocked_and_slowed(ended, period))
     os._exit(0)
 
 
-def _blocked_and_slowed(ended: Sequence[float]) -> dict[str, float]:
+def _blocked_and_slowed(ended: Sequence[float], period: int) -> dict[str, float]:
     """From the times at which steps ended; the values of the save in the middle of the pack."""
     seconds = [b - a for a, b in itertools.pairwise(ended)]
     usual = statistics.median(seconds)
-    longest, excess = [], []
+    standing, excess = [], []
     for save in range(2, _SAVES + 1):
         # seconds[i] is the time of step i + 2; upstream saves one step later than asked for.
-        begin = save * _STEPS_BETWEEN_SAVES - 3
-        around = seconds[begin : begin + _STEPS_BETWEEN_SAVES - 2]
-        longest.append(max(around) - usual)
-        excess.append(sum(around) - usual * len(around))
+        begin = save * period - 3
+        around = seconds[begin : begin + _STEPS_AROUND]
+        standing.append(sum(around) - usual * len(around))
+        until_next = seconds[begin : begin + period - 2]
+        excess.append(sum(until_next) - usual * len(until_next))
     return {
-        "blocked": max(0.0, statistics.median(longest)),
+        "blocked": max(0.0, statistics.median(standing)),
         "slowed": max(0.0, statistics.median(excess)),
         "usual_step": usual,
     }

@@ -8,13 +8,13 @@ not change the model it was made from, and several estimators made from it do no
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from estimand.bridge import keras_names
+from estimand.bridge.loans import Loan
 from estimand.core import tf_private
 from estimand.core.errors import ConfigError, SpecError
 from estimand.core.export_output import PredictOutput
@@ -24,8 +24,6 @@ from estimand.engine.minimize import minimize
 from estimand.engine.substitutes import Source, note_substitutes
 
 _log = logging.getLogger("tensorflow")
-# A model may be in the hands of one estimator at a time; making a trace takes a moment.
-_loan = threading.RLock()
 _SERVING = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
@@ -49,6 +47,7 @@ class KerasModelFn:
         self._export_outputs = export_outputs
         self._names: list[str] = []
         self._first_values: list[tf.Tensor] = []
+        self._loan = Loan()
         # Known of a subclassed model once it has been called.
         self._takes_dict = True
         if is_built(model):
@@ -61,7 +60,7 @@ class KerasModelFn:
         self._names = keras_names.variable_names(self.model)
 
     def __call__(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        with _loan:
+        with self._loan.joined():
             return self._called(features, labels, mode)
 
     def _called(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
@@ -73,7 +72,9 @@ class KerasModelFn:
         if not self._takes_dict and isinstance(inputs, Mapping) and len(inputs) == 1:
             (inputs,) = inputs.values()  # as receivers give what was a bare tensor in training
         variables = self.model.variables
-        with tf_private.keras_variables_on_loan(variables, self._names, self._first_values):
+        with self._loan.holding(
+            lambda: tf_private.keras_variables_on_loan(variables, self._names, self._first_values)
+        ):
             return self._spec(inputs, labels, weights, mode)
 
     def _spec(self, inputs: Any, labels: Any, weights: Any, mode: str) -> EstimatorSpec:

@@ -16,7 +16,6 @@ from estimand.canned.optimizers.v1 import V1Naming
 from estimand.canned.training import (
     OptimizerChoice,
     regression_head,
-    shared_among_replicas,
 )
 from estimand.core.errors import HeadTypeError, InputError
 from estimand.core.modes import ModeKeys
@@ -24,7 +23,7 @@ from estimand.core.spec import EstimatorSpec
 from estimand.engine.minimize import minimize
 from estimand.estimator.estimator import Estimator
 from estimand.heads import binary_or_multi_class_head
-from estimand.heads.losses import SUM_OVER_BATCH_SIZE
+from estimand.heads.losses import SUM_OVER_BATCH_SIZE, over_batch
 
 _LEARNING_RATE = 0.3
 _v1 = tf.compat.v1
@@ -44,11 +43,12 @@ def baseline_model_fn(
         with _v1.variable_scope("baseline"):
             bias = _v1.get_variable("bias", [units], initializer=_v1.zeros_initializer())
         size = _batch_size(features, _key(weight_column))
-        logits = bias.read_value() * tf.ones([size, units])
+        with _v1.name_scope("baseline/"):
+            logits = tf.multiply(bias.read_value(), tf.ones([size, units]), name="Mul")
         chosen = choice.make() if mode == ModeKeys.TRAIN else None
 
         def train_op_fn(loss: tf.Tensor) -> tf.Operation:
-            return minimize(chosen, shared_among_replicas(loss, head.loss_reduction), [bias])
+            return minimize(chosen, loss, [bias], loss_reduction=over_batch(head.loss_reduction))
 
         return head.create_estimator_spec(
             features=features, mode=mode, labels=labels, train_op_fn=train_op_fn, logits=logits

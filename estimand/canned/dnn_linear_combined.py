@@ -21,7 +21,6 @@ from estimand.canned.training import (
     OptimizerChoice,
     rate_for_columns,
     regression_head,
-    shared_among_replicas,
 )
 from estimand.core.errors import ConfigError
 from estimand.core.modes import ModeKeys
@@ -29,7 +28,7 @@ from estimand.core.spec import EstimatorSpec
 from estimand.engine.minimize import minimize
 from estimand.estimator.estimator import Estimator
 from estimand.heads import binary_or_multi_class_head
-from estimand.heads.losses import SUM_OVER_BATCH_SIZE
+from estimand.heads.losses import SUM_OVER_BATCH_SIZE, over_batch
 
 _DEEP_LEARNING_RATE = 0.001
 _LINEAR_LEARNING_RATE = 0.005
@@ -60,8 +59,10 @@ class CombinedModel:
         parts = [(optimizer, part) for optimizer, part in pairs if part is not None]
 
         def train_op_fn(loss: tf.Tensor) -> tf.Operation:
-            loss = shared_among_replicas(loss, self.head.loss_reduction)
-            train_ops = [minimize(o, loss, v) for o, v in _without_overlap(parts)]
+            reduction = over_batch(self.head.loss_reduction)
+            train_ops = [
+                minimize(o, loss, v, loss_reduction=reduction) for o, v in _without_overlap(parts)
+            ]
             return tf.group(*train_ops, *[op for _, part in parts for op in part.update_ops])
 
         return self.head.create_estimator_spec(
@@ -69,7 +70,7 @@ class CombinedModel:
             mode=mode,
             labels=labels,
             train_op_fn=train_op_fn,
-            logits=tf.add_n([part.tensor for _, part in parts]),
+            logits=_summed([part.tensor for _, part in parts]),
         )
 
     def _build_deep(self, features: Any, mode: str) -> tuple[Any, Any]:
@@ -96,6 +97,11 @@ class CombinedModel:
         logits = self.linear.logits(features, mode, self.head.logits_dimension)
         layers.summarise(logits.tensor, "linear")
         return logits, optimizer
+
+
+def _summed(logits: list[tf.Tensor]) -> tf.Tensor:
+    # By this name tf.estimator exports them.
+    return logits[0] if len(logits) == 1 else tf.add(*logits, name="add")
 
 
 def _without_overlap(parts: list[tuple[Any, Logits]]) -> list[tuple[Any, list[tf.Variable]]]:

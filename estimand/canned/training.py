@@ -14,7 +14,6 @@ import tensorflow as tf
 from estimand.canned.optimizers import choose_optimizer, choose_v1_optimizer
 from estimand.canned.optimizers.v1 import V1Naming
 from estimand.heads import RegressionHead
-from estimand.heads.losses import divides_by_batch_size
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,3 @@ def scope_of_head(part: str, v1: bool) -> contextlib.AbstractContextManager[Any]
 def rate_for_columns(highest: float, columns: Sequence[Any]) -> float:
     """The more columns share in the logits, the smaller the steps of each."""
     return min(highest, 1.0 / math.sqrt(len(columns))) if columns else highest
-
-
-def shared_among_replicas(loss: tf.Tensor, loss_reduction: Any) -> tf.Tensor:
-    """A mean over the batch of each replica is that over all only if divided by their number."""
-    replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    return loss / replicas if replicas > 1 and divides_by_batch_size(loss_reduction) else loss

@@ -12,6 +12,7 @@ from estimand.cli.doctor import doctor
 from estimand.cli.eval import evaluate
 from estimand.cli.label import label
 from estimand.cli.launch import launch
+from estimand.cli.migrate import migrate
 from estimand.cli.predict import predict
 from estimand.cli.records import records
 from estimand.cli.retrain import retrain
@@ -36,6 +37,7 @@ main.add_command(doctor)
 main.add_command(evaluate)
 main.add_command(label)
 main.add_command(launch)
+main.add_command(migrate)
 main.add_command(records)
 main.add_command(predict)
 main.add_command(retrain)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from estimand.core.errors import ConfigError
 from estimand.core.tf_config import TaskType
@@ -13,7 +12,8 @@ from estimand.core.tf_config import TaskType
 _ONE_OF_A_KIND = (TaskType.CHIEF, TaskType.MASTER, TaskType.EVALUATOR)
 
 
-class Task(NamedTuple):
+@dataclass(frozen=True)
+class Task:
     """A process of the cluster.
 
     >>> str(Task("worker", 1)), str(Task("chief", 0))

@@ -77,18 +77,28 @@ def _multi_worker(config: Any) -> Any:
     import tensorflow as tf
 
     me = Task(config.task_type, config.task_id)
-    wait_for_peers(config._cluster, timeout_of(config), me=me, listen=True)
-    try:
-        return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=_resolver(config))
-    except RuntimeError as error:
-        if "program startup" not in str(error):
-            raise
+    if _tensorflow_has_begun():
         raise ClusterError(
             f"TensorFlow has computed something before {me} joined its cluster, and joins none "
             "after that. Let the program make no tensor, Dataset or variable before it calls "
             "train or train_and_evaluate; or make the strategy in its first line: "
             "RunConfig(train_distribute=tf.distribute.MultiWorkerMirroredStrategy())."
-        ) from error
+        )
+    wait_for_peers(config._cluster, timeout_of(config), me=me, listen=True)
+    return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=_resolver(config))
+
+
+def _tensorflow_has_begun() -> bool:
+    """Whether its runtime is set up: it then refuses what has to be settled before."""
+    import tensorflow as tf
+
+    threads = tf.config.threading.get_inter_op_parallelism_threads()
+    try:
+        tf.config.threading.set_inter_op_parallelism_threads(threads + 1)
+    except RuntimeError:
+        return True
+    tf.config.threading.set_inter_op_parallelism_threads(threads)
+    return False
 
 
 def _parameter_servers(config: Any) -> Any:

@@ -84,6 +84,16 @@ def install() -> None:
             _set(owner, attribute, sys.modules[module_name])
 
 
+def supplied_modules() -> dict[str, ModuleType]:
+    """The modules that `install()` supplies, by full name; nothing is put in place."""
+    return _modules()
+
+
+def supplied_attributes() -> dict[str, str]:
+    """Paths below TensorFlow, such as `tensorflow.estimator`, and the modules to be found there."""
+    return {f"tensorflow.{path}": module for path, module in _ATTRIBUTES.items()}
+
+
 def _supply_legacy_optimizers(tf: ModuleType) -> None:
     """`tf.keras.optimizers.legacy`, which canned estimators were given: in Keras 3 only a name."""
     from estimand.canned import optimizers

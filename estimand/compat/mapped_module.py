@@ -44,6 +44,10 @@ class MappedModule(ModuleType):
         setattr(self, name, value)
         return value
 
+    def home(self, name: str) -> str | None:
+        """Where a name lives, without going there."""
+        return self._homes.get(name)
+
     def __dir__(self) -> list[str]:
         return sorted({*self.__dict__, *self._homes} - {"_homes"})
 

@@ -120,8 +120,11 @@ PRIVATE: dict[str, Names] = {
     "early_stopping": _at(
         _EARLY,
         "make_early_stopping_hook stop_if_higher_hook stop_if_lower_hook stop_if_no_increase_hook "
-        "stop_if_no_decrease_hook _StopOnPredicateHook=EarlyStoppingHook "
-        "_CheckForStoppingHook=_FollowTheChiefHook",
+        "stop_if_no_decrease_hook",
+    )
+    | _at(
+        f"{_OURS}.early_stopping",
+        "_StopOnPredicateHook _CheckForStoppingHook _get_or_create_stop_var",
     )
     | _at("estimand.hooks.eval_metrics", "read_eval_metrics"),
     "exporter": _at(
@@ -156,16 +159,21 @@ PRIVATE: dict[str, Names] = {
         "_EVAL_SESSION_MASTER_KEY _MODEL_DIR_KEY _LOCAL_MASTER _GRPC_SCHEME _count_ps "
         "_count_worker _get_model_dir _validate_properties",
     ),
-    "training": _at("estimand", "EvalSpec TrainSpec train_and_evaluate")
+    "training": _at("estimand", "EvalSpec TrainSpec")
     | _at(
-        "estimand.estimator.lifecycle.local", "_NewCheckpointListenerForEvaluate=EvaluationListener"
+        f"{_OURS}.executor_evaluation",
+        "_ContinuousEvalListener _EvalResult _EvalStatus "
+        "_NewCheckpointListenerForEvaluate=NewCheckpointListener",
+    )
+    | _at(
+        f"{_OURS}.executor",
+        "_TrainingExecutor _assert_eval_spec _is_google_env _MAX_DELAY_SECS _DELAY_SECS_PER_WORKER "
+        "_TF_CONFIG_ENV _ENVIRONMENT_KEY _ENVIRONMENT_GOOGLE_VALUE _TRAINER_JOBS",
     )
     | _at(
         f"{_OURS}.training",
-        "_ContinuousEvalListener _EvalResult _EvalStatus _StopAtSecsHook _TrainingExecutor "
-        "_assert_eval_spec _validate_exporters _validate_hooks _validate_input_fn "
-        "_validate_saving_listeners _is_google_env _MAX_DELAY_SECS _DELAY_SECS_PER_WORKER "
-        "_TF_CONFIG_ENV _ENVIRONMENT_KEY _ENVIRONMENT_GOOGLE_VALUE _TRAINER_JOBS",
+        "train_and_evaluate _StopAtSecsHook _validate_exporters _validate_hooks "
+        "_validate_input_fn _validate_saving_listeners",
     ),
     "util": _at(
         f"{_OURS}.util",
@@ -232,7 +240,7 @@ PRIVATE: dict[str, Names] = {
         "build_all_signature_defs get_temp_export_dir get_timestamped_export_dir EXPORT_TAG_MAP "
         "export_outputs_for_mode",
     ),
-    "export.export_output": _at(_OUTPUTS, f"{_EXPORT_OUTPUTS} TrainOutput"),
+    "export.export_output": _at(_OUTPUTS, f"{_EXPORT_OUTPUTS} TrainOutput _SupervisedOutput"),
     "head.base_head": _at("estimand.heads", "Head")
     | _at(
         f"{_OURS}.base_head",

@@ -69,7 +69,8 @@ def _handle_in_graph(variable: Any) -> tf.Tensor | None:
     graph = tf.compat.v1.get_default_graph()
     try:
         handle = variable.handle
-        if getattr(handle, "graph", None) is graph:
+        belongs_to = getattr(handle, "graph", None)
+        if belongs_to is graph or (belongs_to is not None and not hasattr(graph, "capture")):
             return handle
         # A function's graph sees variables from outside through placeholders of its own.
         return graph.capture(handle)

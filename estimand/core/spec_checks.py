@@ -160,6 +160,8 @@ def _checked_metric(key: Any, metric: Any) -> Any:
                 f'Please call update_state(...) on the "{metric.name}" metric in the model '
                 f"function before returning it as eval_metric_ops[{key!r}]."
             )
+        for operation in metric_objects.update_operations(metric) or ():
+            _require_current_graph(operation, "eval_metric_ops", key)
         return metric
     if not isinstance(metric, tuple) or len(metric) != 2:
         raise SpecTypeError(

@@ -242,6 +242,12 @@ def _chief_type(cluster: Mapping[str, Mapping[int, str]]) -> str:
     )
 
 
+def _no_chief(cluster: Mapping[str, Any]) -> str:
+    if TaskType.CHIEF in cluster or TaskType.MASTER in cluster:
+        return ""
+    return ' Also, it must have one "chief" node, unless worker 0 is to act as chief.'
+
+
 def _checked_task(
     cluster: Mapping[str, Mapping[int, str]], task: dict[str, Any]
 ) -> tuple[str, int]:
@@ -249,7 +255,7 @@ def _checked_task(
     if not task_type:
         raise ConfigError(
             'If "cluster" is set in TF_CONFIG, task type must be set. '
-            f'Add "task": {{"type": ..., "index": ...}}; types: {sorted(cluster)}.'
+            f'Add "task": {{"type": ..., "index": ...}}; types: {sorted(cluster)}.{_no_chief(cluster)}'
         )
     if index is None:
         raise ConfigError(

@@ -20,6 +20,8 @@ from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
+from estimand.engine import eager_summaries
+from estimand.engine.eager_summaries import Kept
 from estimand.engine.tracing import building_scopes
 from estimand.engine.variables import EngineVariable, TracedVariables, VariableStore
 
@@ -37,6 +39,7 @@ class EagerTrace:
     global_step: tf.Variable
     # Of variables made outside of the model function: what they held before this step.
     outside_values: dict[str, tf.Tensor] = field(default_factory=dict)
+    kept: Kept = field(default_factory=Kept)
 
     def collection(self, name: str) -> list[Any]:
         return list(dict.fromkeys(self.variables.graph.get_collection(name)))
@@ -74,6 +77,7 @@ class EagerRunner:
             self.store.tracing(graph, keep_local=self._local) as variables,
             tf.GradientTape(persistent=True) as tape,
             _v1_code_runs_eagerly(),
+            eager_summaries.kept() as kept,
         ):
             global_step = self.create_global_step(graph)
             _active.step = _Step(tape, variables, self, global_step.read_value() + 1)
@@ -88,7 +92,7 @@ class EagerRunner:
         values = tf_private.first_read_values(graph)
         outside = {n: v for n, v in variables.by_name.items() if n not in made_inside}
         outside_values = {n: values[id(v)] for n, v in outside.items()}
-        return EagerTrace(self.mode, spec, variables, global_step, outside_values)
+        return EagerTrace(self.mode, spec, variables, global_step, outside_values, kept)
 
     def start_anew(self) -> None:
         """Forget metrics and local variables, as at the start of an evaluation."""

@@ -35,6 +35,7 @@ _log = logging.getLogger("tensorflow")
 _Summary = tf.compat.v1.Summary
 _Event = tf.compat.v1.Event
 _FILE_PATTERN = "*tfevents*"
+_MOST_OPEN = 8
 
 
 class EventWriteError(EstimandError, OSError):
@@ -49,6 +50,7 @@ class EventWriter:
 
     _by_directory: ClassVar[dict[str, EventWriter]] = {}
     _by_directory_lock: ClassVar[threading.Lock] = threading.Lock()
+    _open: ClassVar[dict[str, EventWriter]] = {}  # the one that recorded last at the end
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.directory = os.fspath(directory)
@@ -117,8 +119,10 @@ class EventWriter:
         """Flushes, and ends the file and its thread."""
         with self._lock, self._explained():
             if self._used and not self._closed:
-                self.file_writer.close()
+                _cached_file_writer(self.directory).close()
                 self._closed = True
+                with self._by_directory_lock:
+                    self._open.pop(self.directory, None)
 
     @property
     def file_writer(self) -> tf.compat.v1.summary.FileWriter:
@@ -130,7 +134,22 @@ class EventWriter:
             writer = _cached_file_writer(self.directory)
             writer.reopen()  # Somebody else may have closed it; else this does nothing.
             self._used, self._closed = True, False
+            self._stay_few()
             return writer
+
+    def _stay_few(self) -> None:
+        """A program that makes many estimators must not keep a file open for each of them."""
+        with self._by_directory_lock:
+            self._open.pop(self.directory, None)
+            self._open[self.directory] = self
+            idle = list(self._open.values())[: max(0, len(self._open) - _MOST_OPEN)]
+        for other in idle:
+            if other._lock.acquire(blocking=False):  # else it is recording, so not idle
+                try:
+                    with contextlib.suppress(EventWriteError):  # no concern of this directory
+                        other.close()
+                finally:
+                    other._lock.release()
 
     def _add(self, event: Any, step: int) -> None:
         event.wall_time = time.time()

@@ -30,6 +30,11 @@ _NOISE = re.compile(
 _FIRST_OF_SEVERAL = re.compile(
     r"^\d+ root error\(s\) found\.\s*\(0\)\s+\w+:\s+(.*?)(?:\s*\(1\)\s+\w+:.*)?$", re.DOTALL
 )
+# Before the name stands where the engine has placed the step.
+_IN_A_HISTOGRAM = re.compile(
+    r"^(Nan|Infinity) in summary histogram for: "
+    r"(?:(?:StatefulPartitionedCall(?:_\d+)?/)*step(?:_\d+)?/)?(\S+)"
+)
 _OF_A_STAGE = re.compile(
     r"^Error in user-defined function passed to (\w+?)(?:Dataset)?(?::\d+)? transformation"
     r"(?: with iterator: \S+)?: "
@@ -90,7 +95,26 @@ def plain_text(message: str) -> str:
     several = _FIRST_OF_SEVERAL.match(text)
     if several:
         text = several.group(1).strip()
+    unfit = _IN_A_HISTOGRAM.match(text)
+    if unfit:
+        return unfit_for_histogram(unfit.group(2), unfit.group(1))
     return _OF_A_STAGE.sub(r"In a function given to the Dataset's \1: ", text)
+
+
+def unfit_for_histogram(name: str, what: str = "Nan") -> str:
+    """A summary that cannot be made, beginning as TensorFlow says it.
+
+    >>> unfit_for_histogram("weights")[:39]
+    'Nan in summary histogram for: weights: '
+    """
+    found = "NaN" if what == "Nan" else "infinity"
+    return (
+        f"{what} in summary histogram for: {name}: the tensor that model_fn gives to "
+        f"summary.histogram under this name has {found} among its values. Either the features "
+        "hold such a value, or training has diverged (a smaller learning rate, or clipped "
+        "gradients, may help); to go on without summaries, set "
+        "RunConfig(save_summary_steps=None)."
+    )
 
 
 def _report_skipped(given: ModelInput | None) -> None:

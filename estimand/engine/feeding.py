@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 from collections.abc import Callable
@@ -61,6 +62,8 @@ class Feeder:
         # Unknown (-2) and endless (-1) both mean: no limit to plan with.
         self.size: int | None = size // replicas if size >= 0 else None
         self.may_end_unexpectedly = size == tf.data.UNKNOWN_CARDINALITY
+        # The rows of every batch, where that is certain.
+        self.batch_size = tf_private.full_batch_size(dataset)
 
     @property
     def remaining(self) -> int | None:
@@ -79,6 +82,15 @@ class Feeder:
         """One batch for each replica, taken eagerly. Raises OutOfRangeError at the end."""
         batches = self.draw(self.iterator)
         self.batches += 1
+        return batches
+
+    def next_batches(self) -> list[list[tf.Tensor]]:
+        """Batches for as many replicas as there still are some for; none at the end."""
+        batches: list[list[tf.Tensor]] = []
+        with contextlib.suppress(tf.errors.OutOfRangeError):
+            while len(batches) < self.replicas:
+                batches.append(self.flatten(self.iterator.get_next()))
+        self.batches += bool(batches)
         return batches
 
     def next_element(self) -> Any:

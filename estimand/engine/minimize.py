@@ -50,10 +50,21 @@ def minimize(
     step = tf.compat.v1.train.get_or_create_global_step()
     traced = traced_variables(tf.compat.v1.get_default_graph())
     chosen = _all_trainable(traced) if variables is None else [_plain(v) for v in variables]
-    loss = sharing.share(loss, loss_reduction)
+    keras_variables = {**traced.keras_variables, **{id(_plain(v)): v for v in variables or ()}}
+    with sharing.shared(loss, loss_reduction) as share:
+        return _train_op(optimizer, share, chosen, keras_variables, traced, step)
+
+
+def _train_op(
+    optimizer: Any,
+    loss: tf.Tensor,
+    chosen: list[tf.Variable],
+    keras_variables: dict[int, Any],
+    traced: TracedVariables,
+    step: tf.Variable,
+) -> tf.Operation | tf.Tensor:
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
-        with sharing.shared_already():
-            return _advance(step, [optimizer.minimize(loss, var_list=chosen)])
+        return _advance(step, [optimizer.minimize(loss, var_list=chosen)])
     if getattr(optimizer, "says_its_updates", hasattr(optimizer, "get_updates")):
         with contextlib.suppress(AttributeError):  # in Keras 3 it cannot be set
             optimizer.iterations = step
@@ -65,7 +76,6 @@ def minimize(
             f"est.minimize got {optimizer!r} as optimizer. Pass a Keras optimizer such as "
             "keras.optimizers.Adam(1e-3), or a tf.compat.v1.train one."
         )
-    keras_variables = {**traced.keras_variables, **{id(_plain(v)): v for v in variables or ()}}
     return _keras_train_op(optimizer, loss, chosen, keras_variables, traced, step)
 
 
@@ -112,9 +122,7 @@ def _advance(step: tf.Variable, updates: Sequence[Any]) -> tf.Operation:
         with tf.control_dependencies(None):
             graph.add_to_collection(next_step, step.read_value() + 1)
     with tf.control_dependencies(updates):
-        return sharing.own_copy(step).assign(
-            graph.get_collection(next_step)[0], read_value=False
-        )
+        return sharing.own_copy(step).assign(graph.get_collection(next_step)[0], read_value=False)
 
 
 def _summarise_learning_rate(optimizer: Any) -> None:

@@ -7,7 +7,6 @@ looks at is run by itself, together with what the hook fetches.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,7 +54,8 @@ class StepProgram:
         self._counts: dict[int, tf.Tensor] = {}
         # Holds the result of the last finished step, for inputs that may end inside a block.
         self._last_result: tf.Variable | None = None
-        self._compiles = False
+        self._batch_shapes = whole_loop.shapes_of_batch(trace, None)
+        self._wholes: dict[str, whole_loop.WholeLoop] = {}  # by the shapes of a batch
 
     # Many steps
 
@@ -85,7 +85,7 @@ class StepProgram:
     def loop_on(self, batch: Sequence[tf.Tensor], steps: int, block_mode: str) -> tf.Tensor:
         """Run `steps` steps on one and the same batch, in one call."""
         count = self._count(steps)
-        key = ("loop_on", block_mode)
+        key = ("loop_on", block_mode, str(self._batch_shapes))
         if key not in self._compiled:
             self._compiled[key] = Compiled(
                 lambda n, *b: self._steps(n, lambda: list(b), block_mode), block_mode, count, *batch
@@ -95,23 +95,34 @@ class StepProgram:
     def most_steps_at_once(self, block_mode: str) -> int:
         return self._whole.capacity if block_mode == XLA else _MOST_STEPS_IN_TRIAL
 
+    def expect_batches_of(self, batch_size: int | None) -> None:
+        """All batches to come have so many rows, as far as that is certain."""
+        self._batch_shapes = whole_loop.shapes_of_batch(self.trace, batch_size)
+
     def compiling_problem(self) -> str | None:
         """Why XLA cannot compile the steps; None: it has done so."""
-        if not self._compiles:
-            problem = whole_loop.obstacle(self.trace, [self._result, *self.targets])
-            if problem is not None:
-                return problem
-            batch = [tf.zeros(t.shape, t.dtype) for t in self.trace.inputs]
-            try:
-                self.loop_on(batch, 0, XLA)
-            except (tf.errors.OpError, ValueError, TypeError) as error:
-                return str(error).splitlines()[0][:300]
-            self._compiles = True
+        if str(self._batch_shapes) in self._wholes:
+            return None
+        targets = [self._result, *self.targets]
+        problem = whole_loop.obstacle(self.trace, targets, self._batch_shapes)
+        if problem is not None:
+            return problem
+        try:
+            batch = [tf.zeros(spec.shape, spec.dtype) for spec in self._whole.batch_spec]
+            self.loop_on(batch, 0, XLA)
+        except (tf.errors.OpError, ValueError, TypeError) as error:
+            del self._wholes[str(self._batch_shapes)]
+            return str(error).splitlines()[0][:300]
         return None
 
-    @functools.cached_property
+    @property
     def _whole(self) -> whole_loop.WholeLoop:
-        return whole_loop.WholeLoop(self.trace, self._place_step, self._result.dtype)
+        key = str(self._batch_shapes)
+        if key not in self._wholes:
+            self._wholes[key] = whole_loop.WholeLoop(
+                self.trace, self._batch_shapes, self._place_step, self._result.dtype
+            )
+        return self._wholes[key]
 
     def _place_step(self, batch: list[tf.Tensor], *, simplify: bool = False) -> tf.Tensor:
         fetches = [self._result, *self.targets]
@@ -201,7 +212,7 @@ class StepProgram:
         wanted = self._beside_step(plan)
         values: list[tf.Tensor] = []
         if plan.reads or wanted:
-            key = ("look", plan.key)
+            key = ("look", plan.key, str(self._batch_shapes))
             if key not in self._compiled:
                 self._compiled[key] = Compiled(
                     lambda *b: [
@@ -221,7 +232,7 @@ class StepProgram:
 
     def _function(self, key: Any, build: Callable[..., Any], *args: Any) -> Compiled:
         shapes = tuple((a.shape, a.dtype) for a in args[1:])
-        key = (key, shapes, self.block_mode, self._last_result is not None)
+        key = (key, shapes, self.block_mode, self._last_result is not None, str(self._batch_shapes))
         if key not in self._compiled:
             self._compiled[key] = Compiled(build, self.block_mode, *args)
         return self._compiled[key]

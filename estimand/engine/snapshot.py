@@ -9,7 +9,7 @@ background, after the first save.
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -42,16 +42,25 @@ class SnapshotMemory:
         if not buffers:
             return values
         taken = list(values)
-
-        def copy(index: int) -> None:
-            np.copyto(buffers[index], np.asarray(memoryview(values[index])))
-
+        pieces = [
+            piece
+            for index, buffer in buffers.items()
+            for piece in _pieces(buffer, np.asarray(memoryview(values[index])))
+        ]
         with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-            list(pool.map(copy, buffers))
+            list(pool.map(lambda piece: np.copyto(*piece), pieces))
         for index, buffer in buffers.items():
             # Unlike a conversion, this does not copy.
             taken[index] = tf.experimental.dlpack.from_dlpack(buffer.__dlpack__())
         return taken
+
+
+def _pieces(to: np.ndarray, origin: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Parts of a copy, so that a single large variable, too, occupies all threads."""
+    flat_to, flat_origin = to.reshape(-1), origin.reshape(-1)
+    size = max(1, _LARGE // to.itemsize)
+    for start in range(0, flat_to.size, size):
+        yield flat_to[start : start + size], flat_origin[start : start + size]
 
 
 def _touched_memory(variable: tf.Variable) -> np.ndarray:

@@ -23,7 +23,7 @@ from estimand.core.errors import ModelFnError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine import effects, randomness
-from estimand.engine.distributed import merging, replicas
+from estimand.engine.distributed import collectives, merging, replicas
 from estimand.engine.inlining import GraphCopy
 from estimand.engine.metrics import MetricSet
 from estimand.engine.variables import TracedVariables, VariableStore
@@ -154,7 +154,7 @@ def trace_model(
         with (
             replicas.entered(strategy),
             store.tracing(graph) as variables,
-            _collect_v2_summaries() as summaries,
+            collect_v2_summaries() as summaries,
             tf_private.kept_resources() as kept,
         ):
             global_step = create_global_step(graph)
@@ -251,6 +251,8 @@ def _checked_spec(spec: Any, mode: str) -> EstimatorSpec:
 def _finish(trace: Trace) -> None:
     """What must hold of the graph before anything is cut out of it."""
     graph, variables = trace.graph, trace.variables
+    if trace.strategy is not None:
+        collectives.tie_together(graph)
     writes = effects.order_program_effects(graph, variables.tf2_style.values())
     if trace.mode == ModeKeys.TRAIN:
         trace.step_effects = writes
@@ -277,7 +279,7 @@ _summary_lock = threading.RLock()
 
 
 @contextlib.contextmanager
-def _collect_v2_summaries() -> Iterator[list[TensorSummary]]:
+def collect_v2_summaries() -> Iterator[list[TensorSummary]]:
     """Catch `tf.summary.scalar(...)` and its kin where the user set no writer of their own.
 
     They all end in `tf.summary.write` (TensorBoard's functions find it under `tf.compat.v2`).

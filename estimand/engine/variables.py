@@ -162,8 +162,10 @@ class VariableStore:
             known = {}
         variable = known.get(name)
         if variable is None:
-            variable = _make_variable(traced, name, trainable, kwargs, self.strategy)
-            known[name] = variable
+            # A local one belongs to this trace, which may be one of a single replica.
+            mirrored = not local or tf.distribute.has_strategy()
+            strategy = self.strategy if mirrored else None
+            variable = known[name] = _make_variable(traced, name, trainable, kwargs, strategy)
         else:
             _check_same_shape(name, variable, kwargs, keras_variable)
         if trainable and _Keys.TRAINABLE_VARIABLES not in collections:

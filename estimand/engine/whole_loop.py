@@ -34,19 +34,27 @@ _SLOWER = ("Conv", "DepthwiseConv", "MaxPool", "AvgPool", "FusedBatchNorm")
 _Targets = Sequence[tf.Operation | tf.Tensor]
 
 
-def obstacle(trace: Trace, targets: _Targets) -> str | None:
+def shapes_of_batch(trace: Trace, batch_size: int | None) -> list[tf.TensorShape]:
+    """The shapes of the inputs; `batch_size`, if it is certain, takes the place of a None."""
+    shapes = [tensor.shape for tensor in trace.inputs]
+    if batch_size is None:
+        return shapes
+    return [
+        tf.TensorShape([batch_size, *shape[1:]]) if shape.rank and shape[0] is None else shape
+        for shape in shapes
+    ]
+
+
+def obstacle(trace: Trace, targets: _Targets, shapes: Sequence[tf.TensorShape]) -> str | None:
     """Why the steps cannot be compiled into one piece; None: they may be."""
     if trace.strategy is not None:
         return "it runs on several devices"
-    for tensor in trace.inputs:
-        if not tensor.shape.is_fully_defined():
-            return (
-                f"the shape of its input is not fixed ({tensor.shape}; batch with "
-                "drop_remainder=True)"
-            )
+    for tensor, shape in zip(trace.inputs, shapes, strict=True):
+        if not shape.is_fully_defined():
+            return f"the shape {shape} of its input is not fixed (try batch(drop_remainder=True))"
         if tensor.dtype in (tf.string, tf.variant, tf.resource):
             return f"its input has the type {tensor.dtype.name}"
-    if capacity(trace) < _FEWEST_STEPS:
+    if _capacity(trace.inputs, shapes) < _FEWEST_STEPS:
         return "its batches are too large"
     needed = _needed(targets)
     for op in needed:
@@ -66,9 +74,9 @@ def is_promising(trace: Trace, targets: _Targets) -> bool:
     return not any(op.type.startswith(_UNCHECKED + _SLOWER) for op in _needed(targets))
 
 
-def capacity(trace: Trace) -> int:
+def _capacity(inputs: Sequence[tf.Tensor], shapes: Sequence[tf.TensorShape]) -> int:
     """How many batches are stacked."""
-    size = sum(t.shape.num_elements() * t.dtype.size for t in trace.inputs)
+    size = sum(s.num_elements() * t.dtype.size for t, s in zip(inputs, shapes, strict=True))
     return int(min(_MOST_STEPS, _MOST_BYTES // max(1, size)))
 
 
@@ -82,11 +90,15 @@ class WholeLoop:
     def __init__(
         self,
         trace: Trace,
+        shapes: Sequence[tf.TensorShape],
         one_step: Callable[[list[tf.Tensor]], tf.Tensor],
         result_type: tf.DType,
     ) -> None:
-        self.capacity = capacity(trace)
-        self._inputs = trace.inputs
+        self.capacity = _capacity(trace.inputs, shapes)
+        self.batch_spec = [
+            tf.TensorSpec(shape, tensor.dtype)
+            for tensor, shape in zip(trace.inputs, shapes, strict=True)
+        ]
 
         @tf.function(jit_compile=True, autograph=False)
         def run(steps: tf.Tensor, *batches: tf.Tensor) -> tf.Tensor:
@@ -102,12 +114,13 @@ class WholeLoop:
         """Into the function being built: take the batches, run the steps; the last result."""
 
         def take(index: tf.Tensor, *arrays: tf.TensorArray) -> tuple:
-            batch = next_batch()
+            shaped = zip(next_batch(), self.batch_spec, strict=True)
+            batch = [tf.ensure_shape(tensor, spec.shape) for tensor, spec in shaped]
             taken = [a.write(index, b) for a, b in zip(arrays, batch, strict=True)]
             return index + 1, *taken
 
         arrays = [
-            tf.TensorArray(t.dtype, self.capacity, element_shape=t.shape) for t in self._inputs
+            tf.TensorArray(s.dtype, self.capacity, element_shape=s.shape) for s in self.batch_spec
         ]
         done = tf.while_loop(lambda i, *_: i < steps, take, (tf.constant(0), *arrays))
         return self._run(steps, *(array.stack() for array in done[1:]))

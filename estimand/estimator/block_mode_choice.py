@@ -37,6 +37,7 @@ class BlockModeChoice:
         """What to do after the first step to settle how the others are run; None: settled."""
         program, recorded = self.program, self.record.block_mode
         program.block_mode = PLAIN
+        program.expect_batches_of(self.feeder.batch_size)
         if self.config.train_distribute is not None:
             return None  # only the ordinary executor knows several devices
         if self.config.block_mode != "auto":

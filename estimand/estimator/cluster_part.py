@@ -43,9 +43,12 @@ def taking_part(estimator: Any) -> Iterator[None]:
     if config.train_distribute is None and kind_of_strategy(config) is not None:
         _check_that_it_can_be_trained(config)
         estimator._config = config.replace(train_distribute=make_strategy(config))
+        estimator._live = None  # its variables, if there are any, know no strategy
     yield
     if config.num_ps_replicas > 0:
         tell_servers(config._cluster)
+        # The variables have gone with the servers; what comes next reads the checkpoint.
+        estimator._config, estimator._live = config, None
 
 
 def _check_that_it_can_be_trained(config: RunConfig) -> None:

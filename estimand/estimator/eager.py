@@ -1,7 +1,7 @@
 """train, evaluate and predict with `RunConfig(run_eagerly=True)`: slow, and easy to step through.
 
-Hooks are called at every step. What they fetch can be a variable, but not a tensor of a graph:
-there is none.
+Hooks are called at every step. What they fetch can be a variable, or a tensor by the name that
+`tf.identity(tensor, name=...)` gave it, but not a tensor of a graph: there is none.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _train = tf.compat.v1.train
 
 
 class EagerSession(tf_private.SessionInterface):
-    """What hooks get as a session: it can only read variables."""
+    """What hooks get as a session: it reads variables, and what the last step has named."""
 
     def __init__(self, trace: EagerTrace) -> None:
-        self._trace = trace
+        self.trace = trace
 
     @property
     def graph(self) -> tf.Graph:
-        return self._trace.variables.graph
+        return self.trace.variables.graph
 
     def run(self, fetches: Any, feed_dict: Any = None, *args: Any, **kwargs: Any) -> Any:
         del feed_dict, args, kwargs
@@ -52,14 +52,24 @@ class EagerSession(tf_private.SessionInterface):
         if fetch is None or isinstance(fetch, tf.Operation):
             return None
         if isinstance(fetch, str):
-            fetch = self._trace.variables.by_name.get(fetch.split(":")[0], fetch)
+            name = fetch.split(":")[0]
+            known = {**self.trace.variables.by_name, **self.trace.kept.named}
+            fetch = known.get(name, fetch)
         if hasattr(fetch, "numpy"):
             return fetch.numpy()
         raise ModelFnError(
             f"A hook fetches {fetch!r}, but with RunConfig(run_eagerly=True) there is no graph to "
-            "fetch tensors from: only variables can be read. Print the value inside model_fn, or "
-            "leave the hook out while debugging."
+            "fetch tensors from: only variables, and tensors that model_fn names with "
+            "tf.identity(tensor, name=...), can be read. Name it so, print the value inside "
+            "model_fn, or leave the hook out while debugging."
         )
+
+
+@dataclass(frozen=True)
+class RunAgain:
+    """A step that has to be run anew, because variables have been changed since."""
+
+    put_in_place: Callable[[], EagerTrace]
 
 
 @dataclass(frozen=True)
@@ -101,7 +111,7 @@ class EagerLoop:
         save_checkpoint: Callable[..., str],
         model_dir: str,
         log_every: int | None,
-        first_step: TakenBack | None = None,
+        first_step: TakenBack | RunAgain | None = None,
         after_first_step: Callable[[], None] = lambda: None,
     ) -> None:
         self.trace = trace
@@ -117,6 +127,7 @@ class EagerLoop:
         self._first_step = first_step
         self._after_first_step = after_first_step
         self.save_checkpoint = save_checkpoint
+        self._session = EagerSession(trace)
 
     @property
     def hooks(self) -> list[Any]:
@@ -130,7 +141,7 @@ class EagerLoop:
         self.stopped = True
 
     def run(self, target: int | None, interrupts: Interrupts) -> None:
-        session = EagerSession(self.trace)
+        session = self._session
         for hook in self._hooks:
             if isinstance(hook, ready_made.LoopHook):
                 hook.bind(self)
@@ -184,7 +195,7 @@ class EagerLoop:
 
     def count_step(self, trace: EagerTrace) -> None:
         """Take note of a step that has been run."""
-        self.trace = trace
+        self.trace = self._session.trace = trace
         self.last_loss = float(trace.spec.loss)
         if self._log_every and self._done % self._log_every == 0:
             _log.info("loss = %s, step = %s", self.last_loss, self.global_step())
@@ -192,6 +203,17 @@ class EagerLoop:
         if math.isnan(self.last_loss):
             _log.error("Model diverged with loss = NaN.")
             raise _train.NanLossDuringTrainingError
+
+
+def initialized(
+    trace: EagerTrace, first_step: TakenBack, again: Callable[[], EagerTrace]
+) -> TakenBack | RunAgain:
+    """Let a Scaffold's `init_fn` set variables that stand at their start; the first step."""
+    scaffold = trace.spec.scaffold
+    if scaffold is None or scaffold.init_fn is None:
+        return first_step
+    scaffold.init_fn(EagerSession(trace))  # a Scaffold binds itself as the first argument
+    return RunAgain(again)
 
 
 def build(

@@ -13,9 +13,11 @@ import tensorflow as tf
 from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
 from estimand.engine import checkpoints, faults, initialization
+from estimand.engine.distributed.replicas import local_replicas
 from estimand.engine.events import write_eval_results
 from estimand.engine.feeding import Feeder
 from estimand.engine.metrics import GLOBAL_STEP
+from estimand.engine.model import LiveModel
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.session import TracedSession
 from estimand.engine.tracing import Trace
@@ -72,9 +74,10 @@ def _evaluate(
     seed: int,
     as_they_are: bool,
 ) -> tuple[str | None, dict[str, Any]]:
-    live = estimator._live_model
-    trace = live.trace(ModeKeys.EVAL, given.element_spec, seed)
-    feeder = Feeder(given.dataset, given.unpack, keep_alive=given)
+    live, strategy = estimator._evaluated_model, estimator._config.eval_distribute
+    trace = live.trace(ModeKeys.EVAL, given.element_spec, seed, distributed=strategy is not None)
+    count = local_replicas(strategy)
+    feeder = Feeder(given.dataset, given.unpack, keep_alive=given, replicas=count)
     filled = contextlib.nullcontext() if as_they_are else _filled(estimator, trace, checkpoint_path)
     with filled as path:
         results = run_evaluation(
@@ -93,8 +96,13 @@ def _filled(
     still being written. For any other one, training gets its values back afterwards.
     """
     saver = estimator._live_model.saver
+    if saver is not None and estimator._evaluated_model is not estimator._live_model:
+        saver.wait()
+        saver = None  # training has variables of its own
     if saver is None:
-        yield fill_variables(estimator, trace, checkpoint_path, purpose="evaluate")
+        yield fill_variables(
+            estimator, trace, checkpoint_path, "evaluate", estimator._evaluated_model
+        )
         return
     path = checkpoint_path or newest_checkpoint(estimator)
     if path is not None and saver.is_current(path) and saver.provides(trace):
@@ -105,7 +113,7 @@ def _filled(
         yield None
         return
     with values_kept(estimator):
-        yield fill_variables(estimator, trace, path, purpose="evaluate")
+        yield fill_variables(estimator, trace, path, "evaluate")
 
 
 def newest_checkpoint(estimator: Estimator) -> str | None:
@@ -163,10 +171,14 @@ def _evaluate_eagerly(
 
 
 def fill_variables(
-    estimator: Estimator, trace: Trace, checkpoint_path: str | None, *, purpose: str
+    estimator: Estimator,
+    trace: Trace,
+    checkpoint_path: str | None,
+    purpose: str,
+    live: LiveModel | None = None,
 ) -> str | None:
     """Give the variables a checkpoint's values, unless they have them already."""
-    live = estimator._live_model
+    live = live or estimator._live_model
     session = TracedSession(trace)
     path = checkpoint_path or estimator.latest_checkpoint()
     if path is None:

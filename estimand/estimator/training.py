@@ -275,8 +275,11 @@ class _Run:
                 # that hooks see the start, and put in place when its turn comes.
                 self.feeder = self._feeder(given)
                 before = store.values()
-                trace = runner.run(*given.unpack(self.feeder.next_element()))
-                first_step = eager.TakenBack.of(trace, before)
+                batch = given.unpack(self.feeder.next_element())
+                trace = runner.run(*batch)
+                first_step = eager.initialized(
+                    trace, eager.TakenBack.of(trace, before), lambda: runner.run(*batch)
+                )
             else:
                 first_step = None
                 first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
@@ -332,11 +335,13 @@ class _Run:
         self, choose: Callable[[list[tf.Tensor]], None] | None
     ) -> Callable[[list[tf.Tensor]], None] | None:
         check = self._data_check
+        assert self.feeder is not None
+        replicas = self.feeder.replicas
         if check is None or not check.wanted:
             return choose
 
         def look_and_choose(batch: list[tf.Tensor]) -> None:
-            check.look(batch)
+            check.look(batch[: len(batch) // replicas])
             if choose is not None:
                 choose(batch)
 

@@ -11,6 +11,7 @@ from estimand import hooks as ready_made
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
 from estimand.engine.tracing import Trace
+from estimand.estimator.eager_summary_hook import EagerSummaryHook
 from estimand.hooks.adopt import adopt
 
 
@@ -45,7 +46,12 @@ def eager_hooks(
         [] if savers else _checkpoint_hooks(config.replace(checkpoint_save_graph_def=False), None)
     )
     _attach_listeners(savers or default_saver, saving_listeners)
-    return [*default_saver, *user]
+    watchers: list[Any] = []
+    if config.is_chief and config.log_step_count_steps:
+        watchers.append(_step_counter(config))
+    if config.is_chief and config.save_summary_steps:
+        watchers.append(EagerSummaryHook(config.save_summary_steps, config.model_dir or ""))
+    return [*default_saver, *watchers, *user]
 
 
 def _checkpoint_hooks(config: RunConfig, scaffold: Any) -> list[Any]:
@@ -84,11 +90,7 @@ def _attach_listeners(savers: Sequence[Any], saving_listeners: Sequence[Any]) ->
 def _chief_watchers(trace: Trace, config: RunConfig) -> list[Any]:
     result: list[Any] = []
     if config.log_step_count_steps:
-        result.append(
-            ready_made.StepCounterHook(
-                every_n_steps=config.log_step_count_steps, output_dir=config.model_dir
-            )
-        )
+        result.append(_step_counter(config))
     if config.save_summary_steps:
         result.append(
             ready_made.SummarySaverHook(
@@ -99,6 +101,12 @@ def _chief_watchers(trace: Trace, config: RunConfig) -> list[Any]:
             )
         )
     return result
+
+
+def _step_counter(config: RunConfig) -> Any:
+    return ready_made.StepCounterHook(
+        every_n_steps=config.log_step_count_steps, output_dir=config.model_dir
+    )
 
 
 def _watchers(trace: Trace, config: RunConfig) -> list[Any]:

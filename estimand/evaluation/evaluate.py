@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.engine import block_mode
+from estimand.engine.compiled import PLAIN
 from estimand.engine.feeding import Feeder
 from estimand.engine.hook_runner import HookRunner
 from estimand.engine.initialization import start_locals
@@ -18,6 +19,7 @@ from estimand.engine.program import StepProgram
 from estimand.engine.progress import Progress
 from estimand.engine.session import TracedSession
 from estimand.engine.tracing import Trace
+from estimand.evaluation.sets import run_drawn_set
 from estimand.hooks.adopt import adopt
 
 _log = logging.getLogger("tensorflow")
@@ -31,7 +33,8 @@ def evaluation_program(model: LiveModel, trace: Trace) -> StepProgram:
     updates = trace.metrics.updates()
 
     def make() -> StepProgram:
-        return StepProgram(trace, updates, trace.spec.loss, block_mode=block_mode.guess(trace))
+        mode = block_mode.guess(trace) if trace.strategy is None else PLAIN
+        return StepProgram(trace, updates, trace.spec.loss, block_mode=mode)
 
     return model.program(trace, "evaluate", make)
 
@@ -60,10 +63,15 @@ def run_evaluation(
         done = 0
         while (steps is None or done < steps) and not runner.stop_requested:
             count = _batches_at_once(runner, feeder, done, steps)
-            if count == 0:
+            if count == 0 and feeder.replicas == 1:
                 runner.before_run(done, 1)  # as a v1 session, which finds the end by trying
                 break
-            if not _run_batches(program, feeder, runner, done, count):
+            drawn = feeder.replicas > 1 and (feeder.may_end_unexpectedly or count == 0)
+            if drawn:
+                count = 1
+                if not run_drawn_set(trace, feeder, runner, done):
+                    break
+            elif not _run_batches(program, feeder, runner, done, count):
                 break
             _log_progress(done, count, steps)
             done += count

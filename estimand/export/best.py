@@ -89,6 +89,8 @@ class BestExporter(_SavedModelExporter):
         self._compare_fn = compare_fn
         self._event_file_pattern = event_file_pattern
         self._keep_checkpoint = keep_checkpoint
+        # What this object has exported: counts even where an estimator leaves no files behind.
+        self._best: dict[str, dict[str, Any]] = {}
 
     def export(
         self,
@@ -105,8 +107,10 @@ class BestExporter(_SavedModelExporter):
             return None
         _log.info("Performing best model export.")
         result = self._export(estimator, export_path, checkpoint_path, eval_result)
-        version = os.path.basename(os.fsdecode(result)) if result else ""
-        Record(dict(eval_result), version, checkpoint_path).save(export_path)
+        written = isinstance(result, str | bytes | os.PathLike)
+        version = os.path.basename(os.fsdecode(result)) if written else ""
+        self._best[export_path] = dict(eval_result or {})
+        Record(self._best[export_path], version, checkpoint_path).save(export_path)
         if self._keep_checkpoint:
             folder = os.path.join(estimator.model_dir, "best", self._name)
             best_checkpoint.keep(checkpoint_path, folder)
@@ -118,7 +122,7 @@ class BestExporter(_SavedModelExporter):
         """The result of the best export there is; None if there is no export at all."""
         exports = versions.versions(export_path)
         if not exports:
-            return None
+            return self._best.get(export_path)
         record = Record.load(export_path)
         newest = os.path.basename(exports[-1])
         if record is not None and record.version >= newest:

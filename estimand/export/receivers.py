@@ -232,8 +232,19 @@ def _named_tensors(values: Any, what: str, integer_keys: bool = False) -> dict[A
     return dict(values)
 
 
+def _wraps_a_tensor(value: Any) -> bool:
+    """Whether it is an object such as a LabeledTensor, which TensorFlow was taught to convert."""
+    if not hasattr(value, "tensor"):
+        return False
+    try:
+        tf.convert_to_tensor(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _check_tensor(value: Any, what: str, key: Any = None) -> None:
-    if not isinstance(value, _GRAPH_TYPES):
+    if not isinstance(value, _GRAPH_TYPES) and not _wraps_a_tensor(value):
         name = "" if key is None else f" {key}"
         raise SpecError(
             f"{what}{name} must be a Tensor, SparseTensor, or RaggedTensor. Given: {value!r}."

@@ -42,8 +42,9 @@ def check_reduction(reduction: Any) -> str:
     return name
 
 
-def divides_by_batch_size(reduction: str) -> bool:
-    return _WAYS[reduction] == SUM_OVER_BATCH_SIZE
+def over_batch(reduction: str) -> str:
+    """What the loss is over the batch of a replica, as `est.minimize` wants to know."""
+    return "sum" if _WAYS[reduction] == SUM else "mean"
 
 
 def reduced_loss(losses: tf.Tensor, weights: tf.Tensor | None, reduction: str) -> tf.Tensor:

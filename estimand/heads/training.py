@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimand.core.errors import HeadError
 from estimand.engine.minimize import minimize
 from estimand.heads.keys import MetricKeys
-from estimand.heads.losses import divides_by_batch_size, regularization_loss
+from estimand.heads.losses import over_batch, regularization_loss
 
 # What the optimizer's variables are called after in checkpoints, while a train_op is being made.
 scope_in_checkpoints: ContextVar[str] = ContextVar("scope_in_checkpoints", default="training")
@@ -45,7 +45,9 @@ def make_train_op(
             else:
                 _check_optimizer(optimizer)
                 _check_trainable_variables(trainable_variables)
-                train_op = minimize(optimizer, _per_replica(loss, reduction), trainable_variables)
+                train_op = minimize(
+                    optimizer, loss, trainable_variables, loss_reduction=over_batch(reduction)
+                )
             return tf.group(train_op, *update_ops) if update_ops else train_op
     finally:
         scope_in_checkpoints.reset(token)
@@ -62,12 +64,6 @@ def summarise(
         regularization = regularization_loss(regularization_losses)
         if regularization is not None:
             tf.compat.v1.summary.scalar(key(MetricKeys.LOSS_REGULARIZATION), regularization)
-
-
-def _per_replica(loss: tf.Tensor, reduction: str) -> tf.Tensor:
-    """Gradients of replicas are added up: a mean over a batch has to become one over all."""
-    replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    return loss / replicas if replicas > 1 and divides_by_batch_size(reduction) else loss
 
 
 def _check_trainable_variables(variables: Any) -> None:

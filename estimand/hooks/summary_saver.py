@@ -132,7 +132,7 @@ class SummarySaverHook(LoopHook):
             self._summary_writer.add_summary(summary, step)
         values = results.get("tensors", ())
         if len(values):
-            protos = [_as_proto(s, v) for s, v in zip(self._tensor_summaries, values, strict=True)]
+            protos = [as_proto(s, v) for s, v in zip(self._tensor_summaries, values, strict=True)]
             self._summary_writer.add_summary(_Summary(value=protos), step)
 
     def _get_summary_op(self, session: Any) -> list[Any] | None:
@@ -169,7 +169,8 @@ def _merge_all(session: TracedSession) -> list[Any]:
     return [] if summary_op is None else _as_list(summary_op)
 
 
-def _as_proto(summary: TensorSummary, value: Any) -> Any:
+def as_proto(summary: TensorSummary, value: Any) -> Any:
+    """A `tf.summary.*` call and what it got, as event files have it."""
     proto = _Summary.Value(tag=summary.tag, tensor=tf.make_tensor_proto(value))
     metadata = summary.metadata
     if metadata is not None:

@@ -13,6 +13,7 @@ _HOME = {
     "numpy_input_fn": "memory",
     "pandas_input_fn": "memory",
     "parquet_input_fn": "parquet_files",
+    "plain_errors": "sources",
     "service": "service_input",
     "table_input_fn": "tables",
     "text_input_fn": "text_files",

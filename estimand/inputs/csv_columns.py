@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core.errors import InputError
+from estimand.inputs.lines import strict_utf8
 
 _INTEGER = re.compile(r"\s*[-+]?\d+\s*")
 _DTYPES = (tf.float32, tf.float64, tf.int32, tf.int64, tf.string)
@@ -73,8 +74,14 @@ class CsvColumns:
         defaults = [tf.constant([""])] * len(self.names)
         for column in self.read:
             defaults[column.index] = column.record_default
+        if self.has_text:
+            lines = strict_utf8(lines)
         fields = self._decode(lines, defaults)
         return [fields[column.index] for column in self.read]
+
+    @property
+    def has_text(self) -> bool:
+        return any(column.dtype == tf.string for column in self.read)
 
     def decode_one(self, lines: tf.Tensor, column: Column) -> None:
         self._decode(lines, [column.record_default], [column.index])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.inputs.csv_columns import Column, CsvColumns, is_number
-from estimand.inputs.files import InputFile
+from estimand.inputs.files import InputFile, is_utf8
 from estimand.inputs.lines import BLOCK, is_data
 
 
@@ -65,6 +66,8 @@ def decodes(columns: CsvColumns, lines: list[bytes], only: Column | None = None)
 
 
 def _explain(columns: CsvColumns, path: str, number: int, line: bytes) -> Fault:
+    if columns.has_text and not is_utf8(line):
+        return _explain_bytes(columns, path, number, line)
     text = line.decode(errors="replace")
     shown = repr(text if len(text) <= 80 else text[:77] + "...")
     if columns.dialect.use_quote_delim and text.count('"') % 2:
@@ -87,6 +90,19 @@ def _explain(columns: CsvColumns, path: str, number: int, line: bytes) -> Fault:
         if not decodes(columns, [line], column):
             return _explain_field(columns, column, path, number, fields[column.index])
     return Fault(path, number, f": misplaced quotes: {shown}")
+
+
+def _explain_bytes(columns: CsvColumns, path: str, number: int, line: bytes) -> Fault:
+    # Every byte is a character of Latin-1, so fields can be told apart all the same.
+    fields = [field.encode("latin-1") for field in columns.dialect.split(line.decode("latin-1"))]
+    bad = next((i for i, field in enumerate(fields) if not is_utf8(field)), 0)
+    name = columns.names[bad] if bad < len(columns.names) else f"number {bad}"
+    return Fault(
+        path,
+        number,
+        f", column {name!r}: {fields[bad][:80]!r} is not UTF-8",
+        f"Convert the file: `iconv -f LATIN1 -t UTF-8 {os.path.basename(path)}`.",
+    )
 
 
 def _count(n: int, noun: str) -> str:

@@ -25,9 +25,10 @@ from estimand.inputs.csv_columns import (
     make_columns,
 )
 from estimand.inputs.csv_faults import decodes, first_fault
-from estimand.inputs.files import InputFile, Paths, decoded, text_files
+from estimand.inputs.files import InputFile, Paths, decoded, is_utf8, text_files
 from estimand.inputs.lines import (
     BLOCK,
+    NOT_UTF8,
     LineFiles,
     caused_by,
     compression_fault,
@@ -206,6 +207,8 @@ class CsvInputFn:
         for file, before in zip(files, skip, strict=True):
             for number, line in file.lines():
                 if number > before and is_data(line, self.comment):
+                    if self.on_error == "skip" and not is_utf8(line):
+                        continue
                     yield self.dialect.split(decoded(_WHERE, file.path, number, line))
 
     def _names(self, file: InputFile, first: list[str]) -> list[str]:
@@ -267,7 +270,7 @@ class CsvReading:
         return features, labels
 
     def explain_error(self, error: BaseException) -> Exception | None:
-        if not caused_by(error, DECODE):
+        if not caused_by(error, DECODE, NOT_UTF8):
             return None
         files = self._lines.files
         gone = missing_file(_WHERE, files) or compression_fault(_WHERE, files)

@@ -22,6 +22,7 @@ BLOCK = 1024
 _FILES_AT_A_TIME = 4
 _LINES_IN_TURN = 16
 CUT_FILE = "estimand_whole_file"
+NOT_UTF8 = "estimand_check_utf8"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,6 +225,20 @@ def decode_blocks(
         return blocks.map(plain(step), num_parallel_calls=usable_cores(), deterministic=True)
 
     return decoded
+
+
+def strict_utf8(lines: tf.Tensor) -> tf.Tensor:
+    """The lines themselves; fails if one of them is not UTF-8."""
+    # Transcoding takes ten times as long as reading: it only has to raise the error. One match
+    # of all lines together takes a tenth of the time of matching each.
+    good = tf.strings.regex_full_match(tf.strings.reduce_join(lines, separator="\n"), r"(?s).*")
+    return tf.cond(
+        good,
+        lambda: lines,
+        lambda: tf.strings.unicode_transcode(
+            lines, "UTF-8", "UTF-8", errors="strict", name=NOT_UTF8
+        ),
+    )
 
 
 def is_data(line: bytes, comment: str | None) -> bool:

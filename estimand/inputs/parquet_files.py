@@ -114,7 +114,10 @@ def _open(path: str) -> Any:
     import pyarrow.parquet as parquet
 
     try:
-        return parquet.ParquetFile(path, memory_map="://" not in path)
+        # Pages without a checksum, which most writers leave out, are read all the same.
+        return parquet.ParquetFile(
+            path, memory_map="://" not in path, page_checksum_verification=True
+        )
     except (pyarrow.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise InputError(
@@ -241,9 +244,10 @@ class ParquetReading:
             found += len(trial._rows(file, group, 0, rows)[self._columns.names[0]])
             if found >= needed:
                 return
+        why = trial.skipped.report_skipped()
         raise InputError(
             f"{_WHERE}: {found} of the rows of {short_list(self._paths)} can be used, and "
-            f"{needed} or more are needed."
+            f"{needed} or more are needed.{f' {why}' if why else ''}"
         )
 
     @tf.autograph.experimental.do_not_convert

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import logging
 from collections.abc import Iterator
 from typing import Protocol
+
+_log = logging.getLogger("tensorflow")
 
 _noting: contextvars.ContextVar[list[Source] | None] = contextvars.ContextVar(
     "estimand_input_sources", default=None
@@ -47,3 +50,37 @@ def noting_sources() -> Iterator[list[Source]]:
         yield sources
     finally:
         _noting.reset(token)
+
+
+@contextlib.contextmanager
+def plain_errors() -> Iterator[None]:
+    """Errors of reading that name file, row and column where batches are read by hand.
+
+    `train`, `evaluate` and `predict` say so by themselves. Whatever is iterated over has to be
+    made inside; what was skipped is logged at the end.
+
+    >>> import os, tempfile
+    >>> import estimand as est
+    >>> path = os.path.join(tempfile.mkdtemp(), "ages.csv")
+    >>> _ = open(path, "w").write("age\\n31\\nold\\n")
+    >>> read = est.inputs.csv_input_fn(path, column_defaults={"age": int})
+    >>> with est.inputs.plain_errors():
+    ...     for features in read(mode="eval"):
+    ...         print(features)
+    Traceback (most recent call last):
+      ...
+    estimand.core.errors.InputError: csv_input_fn: ...ages.csv, line 3, column 'age': 'old' is ...
+    """
+    with noting_sources() as sources:
+        try:
+            yield
+        except Exception as error:
+            for source in sources:
+                explained = source.explain_error(error)
+                if explained is not None:
+                    raise explained from error
+            raise
+        finally:
+            for source in sources:
+                if sentence := source.report_skipped():
+                    _log.warning("%s", sentence)

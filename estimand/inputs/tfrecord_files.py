@@ -181,6 +181,8 @@ class TFRecordInput:
         ]
         if self.on_error == "raise":
             _check_whole(paths, compressions)
+        else:
+            _check_some_readable(paths, compressions)
         parser = self._parser(paths)
         losses = tfrecord_faults.Losses(paths, compressions, parser)
         return _Built(paths, compressions, parser, losses)
@@ -342,6 +344,18 @@ def _check_whole(paths: list[str], compressions: list[str]) -> None:
         report = verify(path, compression="")[0]
         if not report.ok:
             raise tfrecord_faults.damaged(report)
+
+
+def _check_some_readable(paths: list[str], compressions: list[str]) -> None:
+    """Nothing at all is no part that could be left out: some record of some file is read."""
+    for path, compression in zip(paths, compressions, strict=True):
+        if next(tfrecord_faults.readable([path], compression), None) is not None:
+            return
+    report = verify(paths[0], compression=compressions[0])[0]
+    raise InputError(
+        f"{_WHERE}: no record can be read, of {len(paths)} file(s). {report}. Files in another "
+        "format, or compressed in another way than given, are not skipped."
+    )
 
 
 def _options() -> tf.data.Options:

@@ -12,6 +12,8 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
+from estimand.canned.dnn import dnn_model_fn
+from estimand.canned.linear import linear_model_fn
 from tests.canned import cases
 
 C = cases.columns()
@@ -246,3 +248,18 @@ def test_v1_module_has_the_rest_of_the_names_too() -> None:
     assert est.compat.v1.estimator.Estimator is est.Estimator
     with pytest.raises(AttributeError, match="has no attribute 'Estimater'"):
         est.compat.v1.estimator.Estimater  # noqa: B018
+
+
+@pytest.mark.parametrize("v1", [True, False])
+@pytest.mark.parametrize("part", ["dnn", "linear"])
+def test_operations_of_a_head_are_where_users_look_for_them(part: str, v1: bool) -> None:
+    head = est.BinaryClassHead()
+    if part == "dnn":
+        model_fn = dnn_model_fn(head, [2], [C.x], "SGD", tf.nn.relu, None, False, v1=v1)
+    else:
+        model_fn = linear_model_fn(head, [C.x], "SGD", "sum", v1=v1)
+    with tf.Graph().as_default():
+        spec = model_fn({"x": tf.zeros([1, 2])}, None, est.ModeKeys.PREDICT, None)
+    scope = f"{part}/head" if v1 else "head"
+    assert spec.predictions["probabilities"].name == f"{scope}/predictions/probabilities:0"
+    assert spec.predictions["classes"].name == f"{scope}/predictions/str_classes:0"

@@ -104,7 +104,7 @@ def test_training_goes_on_with_what_is_kept_of_the_examples(tmp_path: Path) -> N
     before = make().evaluate(once)["loss"]
     make().train(lambda: input_fn("binary"), steps=5)
     # It had converged: had the dual variables been lost, a pass over all rows would move it.
-    assert make().evaluate(once)["loss"] == pytest.approx(before, rel=1e-5)
+    assert make().evaluate(once)["loss"] == pytest.approx(before, rel=2e-4)
     keys = tf.train.load_variable(str(tmp_path), "ShardedMutableHashTable-1-of-1-keys")
     assert np.sum(np.any(keys != 0, axis=1)) == cases.ROWS
 

@@ -13,9 +13,11 @@ import tensorflow as tf
 
 import estimand as est
 from estimand.canned import optimizers, v1_names
+from estimand.engine.checkpoint_contents import CheckpointContents
+from estimand.engine.checkpoint_parts import parts_of
 from estimand.engine.substitutes import Source
 from tests.canned import cases
-from tests.canned.conftest import Continued
+from tests.canned.conftest import FIXTURES, Continued
 
 C = cases.columns()
 _v1 = tf.compat.v1.train
@@ -128,17 +130,11 @@ def test_another_optimizer_than_the_checkpoints_is_refused(continued: Continued)
 
 SETTINGS: dict[str, tuple[Any, Any, float]] = {
     # today's optimizer, v1's with the same settings, how near their steps are
-    "Adagrad": (optimizers.Adagrad(0.05), lambda: _v1.AdagradOptimizer(0.05), 1e-5),
     "Adam": (optimizers.Adam(0.01, epsilon=1e-8), lambda: _v1.AdamOptimizer(0.01), 1e-4),
     "Momentum": (
         optimizers.SGD(0.02, momentum=0.8),
         lambda: _v1.MomentumOptimizer(0.02, 0.8),
         1e-5,
-    ),
-    "RMSProp": (
-        optimizers.RMSprop(0.01, epsilon=1e-10),
-        lambda: _v1.RMSPropOptimizer(0.01),
-        1e-4,
     ),
 }
 
@@ -209,3 +205,39 @@ def test_the_second_optimizer_counts_from_the_global_step() -> None:
 def test_shared_embeddings_were_inside_the_input_layer() -> None:
     old = "dnn/input_from_feature_columns/input_layer/a_b_shared_embedding/embedding_weights"
     assert v1_names.source_of("a_b_shared_embedding", {old}) == Source((old,))
+
+
+def test_a_v1_slot_is_found_under_todays_name() -> None:
+    stored = {"training/Adagrad/w/accumulator", "training/RMSprop/w/rms"}
+    found = v1_names.source_in_v2("w/part_0/Adagrad", stored)
+    assert found == Source(("training/Adagrad/w/accumulator",))
+    assert v1_names.source_in_v2("w/t_0/RMSProp", stored) == Source(("training/RMSprop/w/rms",))
+    assert v1_names.source_in_v2("w/RMSProp_1", stored) == Source((), 0.0)
+    assert v1_names.source_in_v2("w/Ftrl", stored) is None
+    assert v1_names.source_in_v2("w", stored) is None
+
+
+def test_the_second_adams_power_is_that_of_its_own_beta() -> None:
+    stored = {"training/Adam_1/beta_2", "training/Adam/beta_2", "global_step"}
+    source = v1_names.source_in_v2("head/beta2_power_1", stored)
+    assert source is not None
+    assert source.names == ("training/Adam_1/beta_2", "global_step")
+    assert source.compute([0.9, 3]) == pytest.approx(0.9**4)
+
+
+def test_what_was_in_parts_is_told_as_a_whole() -> None:
+    directory = FIXTURES / "v1_linear_classifier_partitioned" / "model_dir"
+    contents = CheckpointContents(directory)
+    names = [tensor.name for tensor in contents.tensors]
+    assert "linear/linear_model/word/weights/part_0/Ftrl" in names
+    assert not any("part_1" in name or "part_2" in name for name in names)
+    linear = contents.value("linear/linear_model/word/weights/part_0/Ftrl_1")
+    weights = contents.value("linear/linear_model/word/weights")
+    # Ftrl moves a weight only where it has summed up something, and against its sign.
+    np.testing.assert_array_equal(np.sign(linear), -np.sign(weights))
+    assert np.count_nonzero(linear) == 4
+
+
+def test_variables_called_like_parts_are_left_alone() -> None:
+    shapes = {"tower/part_0/kernel": [4], "tower/part_1/kernel": [4]}
+    assert parts_of("tower/part_0/kernel", shapes) == []

@@ -14,7 +14,7 @@ def test_every_process_reads_the_place_it_was_given(counts: tuple[int, int, bool
     cluster = ClusterDescription(*counts)
     for task, text in local_tf_configs(cluster).items():
         read = parse_tf_config({"TF_CONFIG": text})
-        assert (read.task_type, read.task_id) == task
+        assert Task(read.task_type, read.task_id) == task
         if task.role != "evaluator":
             assert (read.num_worker_replicas, read.num_ps_replicas) == (1 + counts[0], counts[1])
             assert read.is_chief == (task.role == "chief")

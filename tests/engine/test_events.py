@@ -333,3 +333,25 @@ def test_neither_importing_nor_writing_nor_reading_loads_tensorboard(fresh_proce
 def test_reading_says_nothing_about_deprecation(fresh_process):
     assert fresh_process.returncode == 0
     assert "deprecated" not in fresh_process.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="cannot count open files here")
+def test_a_hundred_directories_do_not_keep_a_hundred_files_open(tmp_path: Path) -> None:
+    def open_files() -> int:
+        return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+    before = open_files()
+    for number in range(100):
+        EventWriter.get(tmp_path / str(number)).scalar("loss", number, step=1)
+    assert open_files() - before < 20
+    for number in range(100):
+        EventWriter.get(tmp_path / str(number)).flush()
+        assert read_scalars(tmp_path / str(number)) == {"loss": [(1, float(number))]}
+
+
+def test_a_file_closed_for_others_sake_is_followed_by_a_new_one(tmp_path: Path) -> None:
+    for number in range(12):
+        EventWriter.get(tmp_path / str(number)).scalar("loss", 0.0, step=1)
+    EventWriter.get(tmp_path / "0").scalar("loss", 1.0, step=2)
+    EventWriter.get(tmp_path / "0").flush()
+    assert read_scalars(tmp_path / "0") == {"loss": [(1, 0.0), (2, 1.0)]}

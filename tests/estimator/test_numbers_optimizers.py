@@ -122,7 +122,7 @@ def test_twenty_sgd_steps(model_dir: str, style: str, config: dict[str, Any]) ->
     assert result["global_step"] == 20
 
 
-@pytest.mark.parametrize("block_mode", ["plain", "single_thread", "xla"])
+@pytest.mark.parametrize("block_mode", ["plain", "single_thread"])
 def test_way_of_running_blocks_changes_no_number(model_dir: str, block_mode: str) -> None:
     estimator = train(model_dir, *STYLES["v1"], 20, block_mode=block_mode)
     assert_weights(estimator, numpy_train(sgd(), 20))

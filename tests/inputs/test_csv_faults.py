@@ -17,6 +17,7 @@ from estimand.inputs import csv_input_fn
 from tests.inputs.reading import batches, call, read_fault, skipped
 
 GOOD = "".join(f"{i},w{i}\n" for i in range(1500))
+PACKED = gzip.compress(b"a\n1\n", mtime=0)  # names of tests must not depend on the time
 SKIP = "pass on_error='skip'"
 
 
@@ -40,7 +41,11 @@ def opened(path: Any, **options: Any) -> Any:
         ("t.csv", b"\n\n", "t.csv has no line that is not blank or a comment"),
         ("t.csv", b"a,b\n", "there are no rows in .*t.csv, only a header"),
         ("t.csv", b"1,2\n3,4\n", "has only numbers: 1, 2. For files without a header"),
-        ("t.csv", gzip.compress(b"a\n1\n", mtime=0), "name does not end in .gz. Pass compression='GZIP'"),
+        (
+            "t.csv",
+            PACKED,
+            "name does not end in .gz. Pass compression='GZIP'",
+        ),
         ("t.csv.gz", b"a,b\n1,2\n", "t.csv.gz is not compressed by gzip: it begins with b'a,b"),
         ("t.csv", b"PK\x03\x04zzzz", "t.csv is not text but a ZIP archive"),
         ("t.csv", b"PAR1zzzz", "Parquet file .read it with est.inputs.parquet_input_fn."),
@@ -238,3 +243,26 @@ def test_training_reports_what_it_skipped_also_through_a_wrapping_function(
     train(tmp_path, input_fn)
     assert [m for m in caplog.messages if m.startswith("Skipped 1 of 1,501 rows of")]
     assert not [m for m in caplog.messages if "cannot be saved" in m]
+
+
+LATIN_1 = ("n,city\n" + "".join(f"{n},Rome\n" for n in range(1200))).encode() + b"1200,Orl\xe9ans\n"
+
+
+def test_bytes_that_are_not_utf8_are_told_wherever_they_stand(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(LATIN_1)
+    fault = read_fault(call(est.inputs.csv_input_fn(tmp_path / "t.csv"), mode="eval"))
+    place = rf"{tmp_path / 't.csv'}, line 1202, column 'city': b'Orl\\xe9ans' is not UTF-8\. "
+    with pytest.raises(InputError, match=place + r"Convert the file: `iconv -f LATIN1"):
+        raise fault
+
+
+@pytest.mark.parametrize("rows_before", [0, 1200])
+def test_rows_that_are_not_utf8_are_left_out_and_counted(tmp_path: Path, rows_before: int) -> None:
+    rows = [f"{n},Rome\n".encode() for n in range(1201)]
+    rows[rows_before] = b"9,Orl\xe9ans\n"
+    (tmp_path / "t.csv").write_bytes(b"n,city\n" + b"".join(rows))
+    given = call(est.inputs.csv_input_fn(tmp_path / "t.csv", on_error="skip"), mode="eval")
+    assert sum(len(features["n"]) for features, _ in batches(given)) == 1200
+    [sentence] = skipped(given)
+    assert f"Skipped 1 of 1,201 rows of {tmp_path / 't.csv'}: first in" in sentence
+    assert f"line {rows_before + 2}, column 'city'" in sentence

@@ -279,3 +279,15 @@ def test_missing_value_of_a_table() -> None:
 def test_something_that_is_no_table() -> None:
     with pytest.raises(InputError, match=r"a table must be a pyarrow Table, .*given: int"):
         table_input_fn(3)
+
+
+def test_flipped_bit_is_told_where_the_writer_left_checksums(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    table = pa.table({"n": list(range(5000))})
+    pq.write_table(table, path, write_page_checksum=True, compression="none", use_dictionary=False)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    read = parquet_input_fn(path, memory_limit=0)
+    with pytest.raises(InputError, match=r"a.parquet, row group 0 is damaged: .*checksum"):
+        read(mode="eval")

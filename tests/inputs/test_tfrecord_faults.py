@@ -167,6 +167,17 @@ def test_wrong_compression_is_told(tmp_path: Path) -> None:
     assert "its GZIP stream is damaged" in str(read_fault(call(read, mode="eval")))
 
 
+def test_skipping_does_not_go_as_far_as_whole_files_of_another_format(tmp_path: Path) -> None:
+    est.records.write(tmp_path / "a", {"n": [1], "x": [1.0]})
+    (tmp_path / "text").write_text("Dear diary, nothing happened today.")
+    for name, compression in (("a", "GZIP"), ("text", None)):
+        read = est.inputs.tfrecord_input_fn(
+            tmp_path / name, SPEC, compression=compression, on_error="skip"
+        )
+        with pytest.raises(InputError, match=rf"no record can be read, .*{name}: record 0"):
+            read(mode="train")
+
+
 @pytest.mark.parametrize("spec", [SPEC, SPARSE])
 @pytest.mark.parametrize("cache", [False, True])
 def test_records_that_do_not_parse_are_left_out_and_counted(

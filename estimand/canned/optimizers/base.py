@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from estimand.canned import v1_names
 from estimand.core.errors import ConfigError, ModelFnError
+from estimand.engine.distributed import sharing
 from estimand.engine.minimize import minimize
 from estimand.heads.training import scope_in_checkpoints
 
@@ -86,7 +87,7 @@ class LegacyOptimizer:
         self, loss: tf.Tensor, variables: Sequence[tf.Variable], global_step: tf.Variable
     ) -> tf.Operation:
         """An op that applies the gradients of `loss`; the global step is left to the caller."""
-        gradients = tf.gradients(loss, list(variables))
+        gradients = sharing.summed(tf.gradients(loss, list(variables)))
         pairs = [(g, v) for g, v in zip(gradients, variables, strict=True) if g is not None]
         if not pairs:
             raise ModelFnError(
@@ -121,10 +122,13 @@ class LegacyOptimizer:
             for gradient, variable in self._clipped([(_summed(g), v) for g, v in pairs]):
                 slots = self._slots(scope, variable)
                 here = SimpleNamespace(**vars(at[variable.dtype]), slots=slots)
-                updates.append(self._constrained(variable, self._update(gradient, variable, here)))
+                # Every replica updates its own copy, with the gradients of all.
+                mine = sharing.own_copy(variable)
+                updates.append(self._constrained(mine, self._update(gradient, mine, here)))
             if self.counts_own_updates:
                 with tf.control_dependencies(updates):
-                    updates.append(iterations.assign_add(1, read_value=False))
+                    count = sharing.own_copy(iterations)
+                    updates.append(count.assign_add(1, read_value=False))
             return tf.group(*[op for op in updates if op is not None])
 
     def _update(self, gradient: Any, variable: tf.Variable, at: SimpleNamespace) -> Any:
@@ -140,7 +144,7 @@ class LegacyOptimizer:
             def initial(start: float = start) -> tf.Tensor:
                 return tf.fill(shape, tf.cast(start, dtype))
 
-            made[slot] = _variable(scope, f"{name}/{slot}", initial)
+            made[slot] = sharing.own_copy(_variable(scope, f"{name}/{slot}", initial))
         return SimpleNamespace(**made)
 
     def _this_step(

@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from estimand.core import tf_private
+
 
 class Path(NamedTuple):
     """A directory and the version it stands for."""
@@ -68,7 +70,7 @@ def _negation(policy: Policy) -> Policy:
 def _get_paths(base_dir: str, parser: Callable[[Path], Path | None]) -> list[Path]:
     """The directories in `base_dir` that `parser` gives a version."""
     found = []
-    for name in tf.io.gfile.listdir(base_dir):
+    for name in tf_private.list_directory(base_dir):
         name = tf.compat.as_str_any(name).rstrip("/")
         parsed = parser(Path(os.path.join(tf.compat.as_str_any(base_dir), name), None))
         if parsed:

@@ -15,6 +15,7 @@ from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, Re
 
 from estimand.core.tf_private.datasets import (
     V1_ITERATOR_METHODS,
+    full_batch_size,
     function_graphs,
     has_tunable_stage,
     is_spec_of_none,
@@ -44,6 +45,13 @@ from estimand.core.tf_private.hooks import (
     hook_arguments,
     set_final_ops_values,
 )
+from estimand.core.tf_private.interceptable import (
+    inform,
+    list_directory,
+    seconds_timer,
+    std_server,
+    warn,
+)
 from estimand.core.tf_private.keras import (
     fresh_keras_names,
     keras_learning_rate,
@@ -58,7 +66,6 @@ from estimand.core.tf_private.keras_models import (
     keras_variables_on_loan,
     plain_variables,
 )
-from estimand.core.tf_private.logs import warn
 from estimand.core.tf_private.seeds import (
     explicit_seeds_stand,
     global_seed_restored,
@@ -106,12 +113,14 @@ __all__ = [
     "first_read_values",
     "fresh_eager_scope",
     "fresh_keras_names",
+    "full_batch_size",
     "function_graphs",
     "get_variable_is_creating",
     "global_seed_restored",
     "has_tunable_stage",
     "held_by",
     "hook_arguments",
+    "inform",
     "initializer_set_from_checkpoint",
     "is_spec_of_none",
     "kept_resources",
@@ -126,6 +135,7 @@ __all__ = [
     "keras_variable_being_created",
     "keras_variables_by_place",
     "keras_variables_on_loan",
+    "list_directory",
     "make_graph_tensors_hashable",
     "new_saved_model_message",
     "object_graph_names",
@@ -137,6 +147,7 @@ __all__ = [
     "rows_in_order",
     "save_slice",
     "saver_variables",
+    "seconds_timer",
     "seed_keeping_kernels",
     "session_callable",
     "set_final_ops_values",
@@ -144,10 +155,11 @@ __all__ = [
     "simplify_graph",
     "single_threaded_tracing",
     "stateful_op_types",
+    "std_server",
     "text_file_of_table",
     "v1_optimizers_share_the_loss",
     "v1_summaries_stay_v1",
     "variables_read_in",
-    "whole_variable",
     "warn",
+    "whole_variable",
 ]

@@ -100,6 +100,24 @@ def prefetched(dataset: tf.data.Dataset) -> tf.data.Dataset | None:
     return dataset._input_dataset if type(dataset).__name__ == "_PrefetchDataset" else None
 
 
+def full_batch_size(dataset: tf.data.Dataset) -> int | None:
+    """The number of rows in every batch of a Dataset that never ends, if it ends in `batch`.
+
+    Its element spec leaves the number open, for only the last batch could be a smaller one. None
+    if that cannot be told; a Dataset has no public way to be asked what it is made of.
+    """
+    while type(dataset).__name__ in ("_PrefetchDataset", "_OptionsDataset"):
+        dataset = dataset._input_dataset
+    batched = type(dataset).__name__ in ("_BatchDataset", "_ParallelBatchDataset", "BatchDataset")
+    if not batched or int(dataset.cardinality()) != tf.data.INFINITE_CARDINALITY:
+        return None
+    leaves = tf.nest.flatten(dataset.element_spec)
+    if not all(isinstance(spec, tf.TensorSpec) for spec in leaves):
+        return None  # the parts of a sparse or ragged tensor have lengths of their own
+    size = tf.get_static_value(dataset._batch_size)
+    return None if size is None else int(size)
+
+
 def is_spec_of_none(spec: Any) -> bool:
     """Whether a Dataset's component is None. TensorFlow before 2.20 does not export the class."""
     return type(spec).__name__ == "NoneTensorSpec"

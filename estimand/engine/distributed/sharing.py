@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
+from estimand.core.errors import ConfigError
 from estimand.engine.distributed.mirrored import copies
 from estimand.engine.distributed.replicas import current_replica
 
@@ -26,20 +27,22 @@ def replicas_in_sync() -> int:
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
-def share(loss: tf.Tensor, reduction: str) -> tf.Tensor:
-    """What a replica differentiates of its loss, a "mean" or a "sum" over its batch."""
-    graph = tf.compat.v1.get_default_graph()
-    graph.add_to_collection(_NOTED, reduction)
-    count = replicas_in_sync()
-    return loss / count if count > 1 and reduction == MEAN else loss
-
-
 @contextlib.contextmanager
-def shared_already() -> Iterator[None]:
-    """A v1 optimizer inside gets a share of the loss and has not to divide it again."""
-    strategy = tf.distribute.get_strategy()
-    with tf_private.v1_optimizers_share_the_loss(strategy, False):
-        yield
+def shared(loss: tf.Tensor, reduction: str) -> Iterator[tf.Tensor]:
+    """What a replica differentiates of its loss, a "mean" or a "sum" over its batch.
+
+    Inside, a v1 optimizer takes the share as it is and does not divide it again.
+    """
+    if reduction not in (MEAN, SUM):
+        raise ConfigError(
+            f"loss_reduction={reduction!r} is not known; what the loss is over a batch must be "
+            '"mean" or "sum".'
+        )
+    tf.compat.v1.get_default_graph().add_to_collection(_NOTED, reduction)
+    count = replicas_in_sync()
+    share = loss / count if count > 1 and reduction == MEAN else loss
+    with tf_private.v1_optimizers_share_the_loss(tf.distribute.get_strategy(), False):
+        yield share
 
 
 def prepare_keras_optimizer(optimizer: Any) -> None:

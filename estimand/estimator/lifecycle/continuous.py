@@ -19,6 +19,7 @@ _log = logging.getLogger("tensorflow")
 
 _SECONDS_BETWEEN_LOOKS = 2.0
 _SECONDS_BETWEEN_WARNINGS = 600.0
+_SECONDS_TO_TAKE_AN_OLD_RECORD_BACK = 60.0
 
 Predicate = Callable[[dict[str, Any] | None], bool]
 
@@ -60,8 +61,12 @@ class _Following:
     seen: str | None = None
     last_warning: float | None = None
     done: dict[int, set[str]] = field(default_factory=dict)
+    began: float = 0.0
+    old_record: stop_record.StopRecord | None = None
 
     def run(self) -> None:
+        self.began = self.clock()
+        self.old_record = stop_record.read(self.estimator.model_dir)
         delay = min(one.spec.start_delay_secs for one in self.evaluators)
         if delay:
             _log.info("Waiting %f secs before starting eval.", delay)
@@ -70,7 +75,7 @@ class _Following:
         while self.predicate is None or self.predicate(self.evaluators[0].metrics):
             began = self.clock()
             path = self.estimator.latest_checkpoint()
-            if path is None or path == self.seen:
+            if path is None or (path == self.seen and not self._is_last(step_of(path))):
                 self._warn_that_nothing_is_new(path)
             elif self._evaluate(path) and self._is_last(step_of(path)):
                 _log.info(
@@ -92,7 +97,8 @@ class _Following:
                 _log.info("%s was evaluated before.", path)
                 continue
             try:
-                one.evaluate(path)
+                if one.path != path:  # else it was not known, then, that it is the last
+                    one.evaluate(path)
             except (CheckpointError, OSError, tf.errors.NotFoundError) as error:
                 if os.path.exists(f"{path}.index"):
                     raise
@@ -110,11 +116,21 @@ class _Following:
     def _is_last(self, step: int) -> bool:
         if self.max_steps is not None and step >= self.max_steps:
             return True
-        record = stop_record.read(self.estimator.model_dir)
+        record = self._record()
         return record is not None and step >= record.step
 
-    def _why_stopped(self) -> str:
+    def _record(self) -> stop_record.StopRecord | None:
+        """What the training has left at its end.
+
+        If it is there from the start, the training may be about to go on, and the record to be
+        taken back: that process may have been started at the same time as this one.
+        """
         record = stop_record.read(self.estimator.model_dir)
+        fresh_start = self.clock() - self.began < _SECONDS_TO_TAKE_AN_OLD_RECORD_BACK
+        return None if fresh_start and record == self.old_record else record
+
+    def _why_stopped(self) -> str:
+        record = self._record()
         return (
             "" if record is None else f"; training stopped at step {record.step}: {record.reason}"
         )
@@ -124,7 +140,7 @@ class _Following:
         until = self.clock() + seconds
         while (left := until - self.clock()) > 0:
             path = self.estimator.latest_checkpoint()
-            if path is not None and path != self.seen and self._is_last(step_of(path)):
+            if path is not None and self._is_last(step_of(path)):
                 return
             self.sleep(min(left, _SECONDS_BETWEEN_LOOKS))
 

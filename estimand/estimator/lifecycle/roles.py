@@ -69,6 +69,7 @@ def run_worker(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> None:
         input_fn=train_spec.input_fn,
         max_steps=train_spec.max_steps,
         hooks=list(train_spec.hooks),
+        saving_listeners=[],  # of what the chief saves, it hears
     )
     return None
 

@@ -56,14 +56,14 @@ class Calls:
         try:
             if stream.body is not None:
                 stream.body += payload
-                self._progress(stream)
+                self._progress(stream, len(payload))
                 if not is_last:
                     return
                 payload = bytes(stream.body)
                 stream.body = None
             elif not is_last:
                 stream.body = bytearray(payload)
-                self._progress(stream)
+                self._progress(stream, len(payload))
                 return
             size = len(payload)
             if size < PREFIX_SIZE:
@@ -73,6 +73,8 @@ class Calls:
                 body, compressed = self._unusual(stream, payload)
             else:
                 body, compressed = payload[PREFIX_SIZE:], False
+            if stream.deadline is not None and self._loop.time() >= stream.deadline:
+                raise _too_late()
         except StatusError as error:
             self.fail(stream, error)
         else:
@@ -83,11 +85,14 @@ class Calls:
         body = messages.body_of(payload, size)
         return body, messages.is_compressed(payload, stream.opening.encoding)
 
-    def _progress(self, stream: Stream) -> None:
+    def _progress(self, stream: Stream, grown: int) -> None:
         """Judge an unfinished request, and open its window if all of it fits into memory."""
         body = stream.body
         assert body is not None
         stream.touched = self._shared.now
+        if not stream.room:
+            stream.held += grown
+            self._shared.room.hold(grown)
         if len(body) < PREFIX_SIZE:
             return
         if not stream.expected:
@@ -170,7 +175,7 @@ class Calls:
             self.drop(stream)
             self._sender.put(frames.reset(stream.id, Code.CANCEL))
             return
-        self.fail(stream, StatusError.of("DEADLINE_EXCEEDED", "Deadline Exceeded"))
+        self.fail(stream, _too_late())
 
     # ------------------------------------------------------------ the end
 
@@ -197,9 +202,15 @@ class Calls:
             stream.timer.cancel()
         if stream.task is not None:
             stream.task.cancel()
-        if stream.room:
-            room, stream.room = stream.room, 0
-            self._shared.room.give_back(room)
+        if stream.room or stream.held:
+            room = self._shared.room
+            room.release(stream.held)
+            room.give_back(stream.room)
+            stream.room = stream.held = 0
+
+
+def _too_late() -> StatusError:
+    return StatusError.of("DEADLINE_EXCEEDED", "Deadline Exceeded")
 
 
 class _Entry:

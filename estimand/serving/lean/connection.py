@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
         self.last_id = 0
         self.first_id_refused = LARGEST_WINDOW
         self._control = Control(self)
-        self._headers = HeaderReader(shared.judge, limits.header_bytes)
+        self._headers = HeaderReader(shared.judge, limits.header_bytes, self.idle_frame)
         self._known_blocks = self._headers.known
         self._limits = limits
         self._rest = b""  # the start of a frame
@@ -233,7 +233,9 @@ class Connection(asyncio.Protocol):
             self.refuse(number, fault.code)
             return
         if len(self.streams) >= self._limits.streams:
-            self.refuse(number, Code.REFUSED_STREAM)
+            # Maybe it had not seen the limit yet. More than a stream earns.
+            self.idle_frame(self._limits.idle_frames_per_stream + 2)
+            self.sender.put(frames.reset(number, Code.REFUSED_STREAM))
             return
         stream = Stream(number, opening, self.sender.first_window, self.shared.now)
         stream.ended = bool(flags & END_STREAM)
@@ -308,10 +310,9 @@ class Connection(asyncio.Protocol):
             self.calls.drop(stream)
             if self.lifetime.is_ending:
                 self.lifetime.end_if_empty()
-        self.guard.reset(self.shared.now)
+        self.guard.reset(self.shared.now, self.sender.sends)
 
     def _stream_is_done(self, stream: Stream) -> None:
-        self.guard.sent = True
         self.calls.forget(stream)
         if self.lifetime.is_ending:
             self.lifetime.end_if_empty()

@@ -127,7 +127,8 @@ class Control:
             self._connection.lifetime.pong(payload)
         else:
             self._sender.put(frame(PING, ACK, 0, payload))
-            self._connection.guard.ping(self._connection.shared.loop.time())
+            now = self._connection.shared.loop.time()
+            self._connection.guard.ping(now, self._sender.sends)
 
     def _goaway(self, number: int, flags: int, payload: bytes) -> None:
         if number or len(payload) < 8:

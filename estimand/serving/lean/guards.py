@@ -7,6 +7,7 @@ from typing import Protocol
 
 from estimand.serving.lean.frames import Code, ConnectionFault
 from estimand.serving.lean.limits import Limits
+from estimand.serving.status import StatusError
 
 
 class Bucket:
@@ -41,16 +42,26 @@ class Bucket:
 class Guard:
     """Counts what one connection sends that is no work."""
 
-    __slots__ = ("_frames", "_last_ping", "_limits", "_paid", "_resets", "_strikes", "sent")
+    __slots__ = (
+        "_frames",
+        "_last_ping",
+        "_limits",
+        "_paid",
+        "_resets",
+        "_sends_at_ping",
+        "_sends_at_reset",
+        "_strikes",
+    )
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._frames = Bucket(limits.idle_frames, limits.idle_frames / 5)
-        self._resets = Bucket(limits.resets, limits.resets / 30)
+        self._resets = Bucket(limits.resets, limits.resets / 5)
         self._paid = 0
         self._last_ping = float("-inf")
         self._strikes = 0
-        self.sent = False  # something, since the last ping
+        self._sends_at_ping = 0
+        self._sends_at_reset = 0
 
     def idle_frame(self, now: float, streams: int, cost: int = 1) -> None:
         """A frame that brings no request. `streams`: how many were opened so far."""
@@ -60,15 +71,20 @@ class Guard:
         if not self._frames.take(cost, now):
             raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many frames that ask for nothing")
 
-    def reset(self, now: float) -> None:
-        """The peer took back a call that was being answered."""
+    def reset(self, now: float, sends: int) -> None:
+        """The peer took back a call. Fine, as long as it lets us answer others.
+
+        `sends`: how many frames of answers were sent so far.
+        """
+        self._resets.add(sends - self._sends_at_reset)
+        self._sends_at_reset = sends
         if not self._resets.take(1, now):
             raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many calls taken back")
 
-    def ping(self, now: float) -> None:
+    def ping(self, now: float, sends: int) -> None:
         """As gRPC's own servers count: pings are for connections on which nothing is sent."""
-        if self.sent:
-            self.sent = False
+        if sends != self._sends_at_ping:
+            self._sends_at_ping = sends
             self._strikes = 0
         elif now - self._last_ping < self._limits.ping_interval_seconds:
             self._strikes += 1
@@ -80,7 +96,8 @@ class Guard:
 class Waiter(Protocol):
     """A request that needs room."""
 
-    gone: bool
+    @property
+    def gone(self) -> bool: ...
 
     def enter(self) -> None: ...
 
@@ -89,18 +106,29 @@ class Room:
     """Memory for large requests that are arriving, in the whole server.
 
     A request that finds no room waits for it, and its client with it: nothing is refused. One
-    that is larger than all of the room gets in when it is alone.
+    that is larger than all of the room gets in when it is alone. What fits into the first window
+    comes without asking; only if that becomes as much again, requests are refused.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self.taken = 0
+        self.held = 0
         self._waiting: deque[tuple[int, Waiter]] = deque()
 
     def ask(self, size: int, waiter: Waiter) -> None:
         """It enters now or later. What it was given it gives back when it goes."""
         self._waiting.append((size, waiter))
         self._let_in()
+
+    def hold(self, size: int) -> None:
+        self.held += size
+        if self.held > self._limit:
+            text = f"{self.held} bytes of unfinished requests are in the server's memory."
+            raise StatusError.of("RESOURCE_EXHAUSTED", text)
+
+    def release(self, size: int) -> None:
+        self.held -= size
 
     def give_back(self, size: int) -> None:
         self.taken -= size

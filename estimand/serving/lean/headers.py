@@ -24,7 +24,8 @@ Header = tuple[bytes, bytes]
 Metadata = Sequence[tuple[str, str | bytes]]
 
 _KNOWN_BLOCKS = 64
-_KNOWN_BLOCK_BYTES = 1024
+_KNOWN_BYTES = 65_536  # of all known blocks of a connection, and what they mean
+_FREE_WORK = 4096  # that reading a block may be; a byte is one, a header sixteen
 _OVERHEAD = 32  # of each header, as HTTP/2 counts their size
 _PSEUDO = frozenset((b":method", b":scheme", b":path", b":authority"))
 _REQUIRED = (b":method", b":scheme", b":path")
@@ -124,26 +125,41 @@ class _Table(HeaderTable):
 
 
 class HeaderReader:
-    """The reading side of one connection."""
+    """The reading side of one connection. `charge` is told of blocks that cost much to read."""
 
-    def __init__(self, judge: Callable[[Sequence[Header]], Opening], most_bytes: int) -> None:
+    def __init__(
+        self,
+        judge: Callable[[Sequence[Header]], Opening],
+        most_bytes: int,
+        charge: Callable[[int], None],
+    ) -> None:
         # Above what a request may have, so that it can be refused and the connection kept.
         self._decoder = hpack.Decoder(max_header_list_size=4 * most_bytes)
         self._table = self._decoder.header_table = _Table()
         self._judge = judge
+        self._charge = charge
+        self._known_bytes = 0
         self.known: dict[bytes, Opening] = {}
 
     def read(self, block: bytes) -> Opening:
         changes = self._table.changes
         headers = self.decode(block)
-        if self._table.changes != changes:
-            return self._judge(headers)
         opening = self._judge(headers)
-        if len(block) <= _KNOWN_BLOCK_BYTES:
-            if len(self.known) >= _KNOWN_BLOCKS:
-                self.known.clear()
-            self.known[block] = opening
+        if self._table.changes == changes:
+            self._know(block, opening)
         return opening
+
+    def _know(self, block: bytes, opening: Opening) -> None:
+        size = len(block) + size_of(opening.headers)
+        if len(self.known) >= _KNOWN_BLOCKS or self._known_bytes + size > _KNOWN_BYTES:
+            self._forget()
+        if size <= _KNOWN_BYTES:
+            self._known_bytes += size
+            self.known[block] = opening
+
+    def _forget(self) -> None:
+        self.known.clear()
+        self._known_bytes = 0
 
     def decode(self, block: bytes) -> Sequence[Header]:
         """Also for blocks that nobody wants: the next ones build on them."""
@@ -151,21 +167,32 @@ class HeaderReader:
         if block and block[0] & 0xE0 == 0x20:  # sets the table's size
             self._table.changes += 1
         try:
-            return [(h[0], h[1]) for h in self._decoder.decode(block, raw=True)]  # type: ignore[misc]
+            decoded = self._decoder.decode(block, raw=True)
         except hpack.OversizedHeaderListError as error:
             raise ConnectionFault(Code.ENHANCE_YOUR_CALM, str(error)) from error
         except hpack.HPACKError as error:
             raise ConnectionFault(Code.COMPRESSION_ERROR, str(error)) from error
-        finally:
-            if self._table.changes != changes:
-                self.known.clear()
+        headers: list[Any] = [(header[0], header[1]) for header in decoded]
+        if not headers:
+            raise ConnectionFault(Code.COMPRESSION_ERROR, "headers without a header")
+        if self._table.changes != changes:
+            self._forget()
+        work = len(block) + 16 * len(headers)
+        if work > _FREE_WORK:
+            self._charge(work // 256)
+        return headers
+
+
+def size_of(headers: Iterable[Header]) -> int:
+    """As HTTP/2 counts it."""
+    return sum(len(name) + len(value) + _OVERHEAD for name, value in headers)
 
 
 def judge(headers: Sequence[Header], table: Mapping[bytes, object], most_bytes: int) -> Opening:
     """What to do with a request with these headers."""
     found = _well_formed(headers)
     opening = Opening(headers)
-    size = sum(len(name) + len(value) + _OVERHEAD for name, value in headers)
+    size = size_of(headers)
     if size > most_bytes:
         text = f"received metadata size exceeds limit ({size} vs. {most_bytes})"
         return _refused(opening, "RESOURCE_EXHAUSTED", text)

@@ -147,8 +147,12 @@ class Lifetime:
         connection.calls.drop_all()
         connection.sender.put(frames.goaway(connection.last_id, code, text))
         connection.sender.flush()
-        if connection.transport.can_write_eof():
+        transport = connection.transport
+        if not transport.can_write_eof():
+            transport.close()
+            return
+        try:
             # What it still sends is passed over: closing now could take the reason from it.
-            connection.transport.write_eof()
-        else:
-            connection.transport.close()
+            transport.write_eof()
+        except OSError:  # it is gone
+            transport.abort()

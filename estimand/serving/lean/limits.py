@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from typing import Any
 
 from estimand.serving.flags import Flags
 
@@ -45,7 +46,7 @@ class Limits:
     ping_strikes: int = 2
     idle_frames: int = 10_000  # so many at once, and a fifth of it each second
     idle_frames_per_stream: int = 8  # those that come with a stream
-    resets: int = 1000  # calls that the peer takes back: so many at once, a thirtieth each second
+    resets: int = 5000  # calls that the peer takes back: so many at once, a fifth each second
 
     compress: bool = False  # answers, for clients that read gzip
 
@@ -57,8 +58,8 @@ class Limits:
             key, _, value = (part.strip() for part in argument.partition("="))
             if key in _ARGUMENTS and value.isdecimal():
                 name, factor = _ARGUMENTS[key]
-                number = int(value) * factor
-                limits = replace(limits, **{name: number if factor < 1 else int(number)})
+                number: Any = int(value) if factor == 1 else int(value) * factor
+                limits = replace(limits, **{name: number})
             elif key == "grpc.default_compression_algorithm":
                 limits = replace(limits, compress=value == "2")
             else:

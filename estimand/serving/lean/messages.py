@@ -57,7 +57,7 @@ def too_large(size: int, limit: int) -> StatusError:
     )
 
 
-def size_of(start: bytes, limit: int) -> int:
+def size_of(start: bytes | bytearray, limit: int) -> int:
     """How long the whole message is with its prefix, told by its first five bytes."""
     size: int = read_u32(start, 1)[0]
     if size > limit:

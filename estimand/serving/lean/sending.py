@@ -36,6 +36,7 @@ class Sender:
         "first_window",
         "largest_frame",
         "paused",
+        "sends",
         "table_got_smaller",
         "transport",
         "unsent",
@@ -52,6 +53,7 @@ class Sender:
         self.paused = False  # the peer does not read
         self.table_got_smaller = False
         self.unsent = 0  # bytes that wait for windows
+        self.sends = 0  # frames of answers
         self._ready: deque[Stream] = deque()
         self._out: list[bytes | memoryview] = []
         self._flush_is_due = False
@@ -96,6 +98,7 @@ class Sender:
             self.end(stream, OK_TRAILERS)
             return
         self.window -= size
+        self.sends += 1
         number = stream.id
         start = _pack_start(
             _HEADERS_START, number, HEAD, size << 8, 0, number, 0, size - PREFIX_SIZE
@@ -169,6 +172,7 @@ class Sender:
             self._out.append(chunk[:size])
             unsent[0] = chunk[size:]
         self.window -= size
+        self.sends += 1
         self.unsent -= size
         stream.window_out -= size
         stream.touched = -1.0  # now; the next tick writes the time
@@ -187,6 +191,7 @@ class Sender:
         self._done(stream)
 
     def _headers(self, stream: Stream, block: bytes, flags: int) -> None:
+        self.sends += 1
         if self.table_got_smaller:
             self.table_got_smaller = False
             block = SMALLER_TABLE + block

@@ -38,6 +38,7 @@ class Stream:
         "expected",
         "gone",
         "head_is_sent",
+        "held",
         "id",
         "is_ready",
         "is_waiting_for_room",
@@ -63,7 +64,8 @@ class Stream:
         self.body: bytearray | None = None  # if it comes in several frames
         self.expected = 0  # bytes of the message with its prefix, once known
         self.window_in = FIRST_WINDOW
-        self.room = 0
+        self.room = 0  # bytes of memory that it was let in for
+        self.held = 0  # bytes that it has without asking
         self.is_waiting_for_room = False
 
         # The answer

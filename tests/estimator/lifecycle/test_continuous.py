@@ -128,6 +128,33 @@ def test_evaluator_task_follows_and_ends(tmp_path: Path, monkeypatch: Any) -> No
     assert line.evaluated_steps(model) == [5]
 
 
+def test_record_of_an_earlier_training_that_now_goes_on(tmp_path: Path) -> None:
+    train(tmp_path, 3)()
+    stop_record.write(tmp_path, step=3, reason="training ended")
+    model = line.estimator(tmp_path)
+    time = Time(lambda: stop_record.remove(tmp_path), train(tmp_path, 6), train(tmp_path, 9))
+    follow(model, time)
+    assert line.evaluated_steps(model) == [3, 6, 9]
+
+
+def test_record_that_comes_after_the_last_checkpoint_was_evaluated(tmp_path: Path) -> None:
+    train(tmp_path, 3)()
+    model = line.estimator(tmp_path)
+    exporter = line.RecordingExporter()
+    time = Time(lambda: stop_record.write(tmp_path, step=3, reason="training ended"))
+    follow(model, time, max_steps=None, exporters=exporter)
+    assert line.evaluated_steps(model) == [3]
+    assert [(c["step"], c["final"]) for c in exporter.calls] == [(3, False), (3, True)]
+
+
+def test_record_of_an_earlier_training_counts_when_nobody_takes_it_back(tmp_path: Path) -> None:
+    train(tmp_path, 3)()
+    stop_record.write(tmp_path, step=3, reason="training ended")
+    model = line.estimator(tmp_path)
+    time = follow(model, Time(), max_steps=None)
+    assert 60 <= time.now < 70
+
+
 def test_second_evaluator_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
     cluster = {"cluster": {"chief": ["h:1"]}, "task": {"type": "evaluator", "index": 1}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))

@@ -32,4 +32,5 @@ def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
                 running.wait_for_version(name, 123 if name == "half_plus_two" else 1)
         yield running
     finally:
-        running.stop()
+        ended = running.stop()
+    assert ended == 0

@@ -7,6 +7,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,9 +113,15 @@ def grpcio(limits: Limits | None = None) -> Iterator[Running]:
 @contextlib.contextmanager
 def _in_a_thread(start: Callable[[], Awaitable[Any]]) -> Iterator[tuple[Any, Any]]:
     loop = asyncio.new_event_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
     thread = threading.Thread(target=loop.run_forever, name="fake server")
     thread.start()
-    made: Any = asyncio.run_coroutine_threadsafe(start(), loop).result(30)
+
+    async def begin() -> Any:
+        await loop.run_in_executor(None, int)  # its thread is no test's
+        return await start()
+
+    made: Any = asyncio.run_coroutine_threadsafe(begin(), loop).result(30)
     try:
         yield loop, made
     finally:
@@ -130,6 +137,7 @@ async def _nothing_left() -> None:
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_default_executor()
 
 
 class Raw:

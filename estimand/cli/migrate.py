@@ -1,0 +1,97 @@
+"""`estimand migrate check`: what of a code base runs, and what has to be changed."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from estimand.cli.quiet import quiet_start
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from estimand.migrate.check import FileReport
+
+
+@click.group()
+def migrate() -> None:
+    """Bring code that was written for tf.estimator to Estimand."""
+
+
+@migrate.command()
+@click.argument("path", type=click.Path())
+@click.option("--all", "everything", is_flag=True, help="Also show the lines that need no change.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")
+@click.pass_context
+def check(context: click.Context, path: str, everything: bool, as_json: bool) -> None:
+    """Say what in PATH, a file or a directory, runs as it is and what needs a change.
+
+    Programs are read, not run. Ends with code 1 if something needs a change, else with 0.
+    """
+    problem = None
+    with quiet_start(context.obj["verbose"]):
+        from estimand.core.errors import EstimandError
+        from estimand.migrate.check import Verdict, check_path, summary
+
+        try:
+            reports = check_path(path)
+        except EstimandError as error:
+            problem = error  # raised inside, it would let out all that is held back
+    if problem is not None:
+        raise click.UsageError(str(problem)) from problem
+    counts = summary(reports)
+    if as_json:
+        files = [one.as_dict() for one in reports]
+        totals = {verdict.name.lower(): counts[verdict] for verdict in Verdict}
+        click.echo(json.dumps({"files": files, "summary": totals}, indent=1))
+    else:
+        from rich.console import Console
+
+        print_reports(Console(), path, reports, everything)
+    context.exit(1 if counts[Verdict.CHANGE] else 0)
+
+
+def print_reports(console: Console, root: str, reports: list[FileReport], everything: bool) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from estimand.migrate.check import Verdict, summary
+
+    colours = {Verdict.AS_IT_IS: "green", Verdict.RUN: "cyan", Verdict.CHANGE: "red"}
+    shown = [one for one in reports if one.uses_tensorflow]
+    for report in shown:
+        for one in report.findings:
+            if everything or one.verdict is Verdict.CHANGE:
+                advice = f"; {one.advice}" if one.advice else ""
+                where = f"{report.path}:{one.line}"
+                said = f"{one.text} [{colours[one.verdict]}]{one.verdict.value}[/]"
+                console.print(
+                    f"{escape(where)}: {said}{escape(advice)}", soft_wrap=True, highlight=False
+                )
+    table = Table(title="Files", title_justify="left")
+    table.add_column("file", overflow="fold")
+    for column in ("as it is", "estimand run", "change"):
+        table.add_column(column, justify="right")
+    table.add_column("verdict")
+    base = root if os.path.isdir(root) else os.path.dirname(root) or "."
+    for report in shown:
+        counts = [str(report.count(verdict)) for verdict in Verdict]
+        verdict = f"[{colours[report.verdict]}]{report.verdict.value}[/]"
+        table.add_row(escape(os.path.relpath(report.path, base)), *counts, verdict)
+    if shown:
+        console.print(table)
+    totals = summary(reports)
+    parts = [f"{totals[verdict]} {_plural(verdict, totals[verdict])}" for verdict in Verdict]
+    without = len(reports) - len(shown)
+    console.print(f"Files: {', '.join(parts)}; {without} without TensorFlow.", highlight=False)
+    hows = sorted({one.how for one in shown if one.verdict is not Verdict.AS_IT_IS})
+    for how in hows:
+        console.print(f"To run: {how}", highlight=False)
+
+
+def _plural(verdict: object, count: int) -> str:
+    text = str(getattr(verdict, "value", verdict))
+    return text if count == 1 else text.replace("runs", "run", 1).replace("needs", "need", 1)

@@ -1,0 +1,181 @@
+"""One verdict per use, per file, per code base."""
+
+from __future__ import annotations
+
+import enum
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from estimand.compat import detection
+from estimand.core.errors import InputError
+from estimand.migrate.hints import hint
+from estimand.migrate.idioms import find_idioms
+from estimand.migrate.names import Found, Names
+from estimand.migrate.uses import Target, Use, find_uses
+
+_SKIPPED_FOLDERS = {"__pycache__", "build", "dist", "node_modules", "site-packages", "venv"}
+_INSTALLS = re.compile(r"^\s*(estimand|est)\.install\(\)|run_script\(", re.MULTILINE)
+
+
+class Verdict(enum.Enum):
+    """What has to be done for something to run, the most work last."""
+
+    AS_IT_IS = "runs as it is"
+    RUN = "runs under `estimand run`"
+    CHANGE = "needs a change"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is to be said of one line."""
+
+    line: int
+    text: str
+    verdict: Verdict
+    advice: str = ""
+
+
+@dataclass
+class FileReport:
+    """What is to be said of one file."""
+
+    path: str
+    findings: list[Finding] = field(default_factory=list)
+    # Whether `estimand run` gives it TensorFlow 1.
+    v1: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        found = {one.verdict for one in self.findings}
+        return next((v for v in reversed(Verdict) if v in found), Verdict.AS_IT_IS)
+
+    @property
+    def how(self) -> str:
+        """What has to be done beside changes."""
+        if self.verdict is Verdict.AS_IT_IS:
+            return "nothing"
+        other = "from estimand.compat.v1.view import tf" if self.v1 else "estimand.install()"
+        return f"estimand run, or in the program: {other}"
+
+    @property
+    def uses_tensorflow(self) -> bool:
+        return bool(self.findings)
+
+    def count(self, verdict: Verdict) -> int:
+        return sum(one.verdict is verdict for one in self.findings)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return {
+            "path": self.path,
+            "verdict": self.verdict.name.lower(),
+            "tensorflow": 1 if self.v1 else 2,
+            "how": self.how,
+            "findings": [
+                {
+                    "line": one.line,
+                    "name": one.text,
+                    "verdict": one.verdict.name.lower(),
+                    "advice": one.advice,
+                }
+                for one in self.findings
+            ],
+        }
+
+
+def check_path(path: str | os.PathLike[str], names: Names | None = None) -> list[FileReport]:
+    """Read a file, or all Python files below a directory, and say what has to be done."""
+    names = names or Names()
+    files = list(python_files(os.fspath(path)))
+    if not files:
+        raise InputError(f"{os.fspath(path)!r} has no Python files (*.py) to be checked.")
+    return [_check_file(file, names) for file in files]
+
+
+def check_source(source: str, path: str = "<source>", names: Names | None = None) -> FileReport:
+    """Read a program and say what has to be done, line by line.
+
+    >>> report = check_source('''
+    ... import tensorflow as tf
+    ... forest = tf.estimator.BoostedTreesClassifier([], 1)
+    ... ''')
+    >>> [(one.line, one.text) for one in report.findings if one.verdict is Verdict.CHANGE]
+    [(3, 'tf.estimator.BoostedTreesClassifier')]
+    """
+    names = names or Names()
+    report = FileReport(path)
+    try:
+        found = find_uses(source)
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None) or 1
+        text = f"no Python 3: {getattr(error, 'msg', error)}"
+        python2 = any(word in text for word in ("parentheses", "octal", "multiple exception"))
+        advice = "it is Python 2: convert it, as 2to3 did" if python2 else "mend it first"
+        report.findings.append(Finding(line, text, Verdict.CHANGE, advice))
+        return report
+    report.v1 = wants_v1(source, names)
+    in_place = _INSTALLS.search(source) is not None
+    findings = {_judged(use, report.v1, in_place, names) for use in found.uses}
+    findings |= {
+        Finding(one.line, one.text, Verdict.CHANGE, one.advice) for one in find_idioms(found, names)
+    }
+    report.findings = sorted(findings, key=lambda one: (one.line, one.text))
+    return report
+
+
+def wants_v1(source: str, names: Names) -> bool:
+    """Whether `estimand run` would give the file TensorFlow 1."""
+    return any(
+        not name.startswith("keras.")
+        and names.find(Target(f"tensorflow.{name}", of_tf=True), True) is not Found.NOWHERE
+        and not names.has_attribute(name)
+        for name in detection.names_of_tensorflow(source)
+    )
+
+
+def python_files(path: str) -> Iterator[str]:
+    """The file itself, or those below a directory, without what others have written."""
+    if os.path.isfile(path):
+        yield path
+        return
+    if not os.path.isdir(path):
+        raise InputError(f"There is no file or directory {path!r} to be checked.")
+    for folder, inside, files in os.walk(path):
+        inside[:] = sorted(
+            name for name in inside if name not in _SKIPPED_FOLDERS and not name.startswith(".")
+        )
+        yield from (os.path.join(folder, name) for name in sorted(files) if name.endswith(".py"))
+
+
+def summary(reports: list[FileReport]) -> Counter[Verdict]:
+    """How many files of each verdict; those without TensorFlow do not count."""
+    return Counter(one.verdict for one in reports if one.uses_tensorflow)
+
+
+def _check_file(path: str, names: Names) -> FileReport:
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            source = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        finding = Finding(1, "cannot be read", Verdict.CHANGE, str(error))
+        return FileReport(path, [finding])
+    return check_source(source, path, names)
+
+
+def _judged(use: Use, v1: bool, in_place: bool, names: Names) -> Finding:
+    answer = names.find(use.target, v1)
+    if answer is Found.NOWHERE:
+        advice = f"instead: {hint(use.target.path, names)}"
+        return Finding(use.line, use.text, Verdict.CHANGE, advice)
+    if (answer is Found.SUPPLIED and not in_place) or (v1 and _only_v1(use, names)):
+        return Finding(use.line, use.text, Verdict.RUN)
+    return Finding(use.line, use.text, Verdict.AS_IT_IS)
+
+
+def _only_v1(use: Use, names: Names) -> bool:
+    below = use.target.path.partition(".")[2]
+    return use.target.of_tf and not names.has_attribute(below)

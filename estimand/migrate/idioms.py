@@ -1,0 +1,210 @@
+"""Ways of writing that run no more, although every name in them is there."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from estimand.migrate.names import Names, follow, is_missing
+from estimand.migrate.uses import SourceUses, Target
+
+_V1_OPTIMIZER = re.compile(r"\.train\.\w*Optimizer$")
+_KERAS_OPTIMIZER = re.compile(r"(^|\.)keras\.optimizers\.(?!legacy\.|schedules\.)[A-Z]\w*$")
+_OLD_METHODS = {
+    "evaluate_generator": "evaluate",
+    "fit_generator": "fit",
+    "predict_classes": "predict(...).argmax(-1)",
+    "predict_generator": "predict",
+    "predict_proba": "predict",
+}
+_QUEUES = [
+    "batch",
+    "batch_join",
+    "input_producer",
+    "limit_epochs",
+    "match_filenames_once",
+    "maybe_batch",
+    "maybe_shuffle_batch",
+    "range_input_producer",
+    "shuffle_batch",
+    "shuffle_batch_join",
+    "slice_input_producer",
+    "start_queue_runners",
+    "string_input_producer",
+]
+
+
+@dataclass(frozen=True)
+class Idiom:
+    """Something to be changed: where, what is written there, and what to do."""
+
+    line: int
+    text: str
+    advice: str
+
+
+def find_idioms(found: SourceUses, names: Names) -> list[Idiom]:
+    """All that is to be changed in a file beside names that are gone.
+
+    >>> from estimand.migrate.uses import find_uses
+    >>> source = "import tensorflow as tf\\ntf.keras.optimizers.Adam(lr=0.1)"
+    >>> [(one.line, one.text) for one in find_idioms(find_uses(source), Names())]
+    [(2, 'Adam(lr=...)')]
+    """
+    looks: list[Callable[[SourceUses, Names], Iterator[Idiom]]] = [
+        _arguments_of_optimizers,
+        _compiling,
+        _learning_rates,
+        _old_methods,
+        _tpus,
+        _queues,
+    ]
+    result = [one for look in looks for one in look(found, names)]
+    return sorted(result, key=lambda one: one.line)
+
+
+def _arguments_of_optimizers(found: SourceUses, names: Names) -> Iterator[Idiom]:
+    for call, target in found.callee.items():
+        if not _KERAS_OPTIMIZER.search(target.path):
+            continue
+        known = _parameters(names, target)
+        for keyword in call.keywords:
+            if keyword.arg is None or not known or keyword.arg in known:
+                continue
+            text = f"{target.path.rpartition('.')[2]}({keyword.arg}=...)"
+            yield Idiom(call.lineno, text, _instead_of_argument(keyword.arg))
+
+
+def _instead_of_argument(name: str) -> str:
+    if name == "lr":
+        return "write learning_rate=..."
+    if name == "decay":
+        return (
+            "Keras 3 ignores it; pass a schedule: "
+            "learning_rate=tf.keras.optimizers.schedules.InverseTimeDecay("
+            "rate, decay_steps=1, decay_rate=decay)"
+        )
+    return "Keras 3 does not take it: leave it out"
+
+
+def _parameters(names: Names, target: Target) -> frozenset[str]:
+    path = target.path
+    root, _, below = path.partition(".")
+    value = follow(names.tf2, below) if root == "tensorflow" else _of_keras(below)
+    return frozenset() if is_missing(value) else _signature(value)
+
+
+def _of_keras(below: str) -> Any:
+    import keras
+
+    return follow(keras, below)
+
+
+@functools.cache
+def _signature(value: Any) -> frozenset[str]:
+    try:
+        return frozenset(inspect.signature(value.__init__).parameters)
+    except (AttributeError, TypeError, ValueError):
+        return frozenset()
+
+
+def _compiling(found: SourceUses, names: Names) -> Iterator[Idiom]:
+    """Keras 3 takes its own optimizers only, and has no tensors to be the targets."""
+    del names
+    for call in _method_calls(found, "compile"):
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        optimizer = given.get("optimizer", call.args[0] if call.args else None)
+        target = _made_by(found, optimizer)
+        if target is not None and _V1_OPTIMIZER.search(target.path):
+            v1_name = target.path.rpartition(".")[2]
+            yield Idiom(
+                call.lineno,
+                f"compile(optimizer={v1_name}(...))",
+                f"give an optimizer of Keras: tf.keras.optimizers.{_keras_optimizer(v1_name)}(...)",
+            )
+        if "target_tensors" in given:
+            yield Idiom(
+                call.lineno,
+                "compile(target_tensors=...)",
+                "leave it out: give labels to fit, or return them from input_fn",
+            )
+
+
+def _keras_optimizer(v1_name: str) -> str:
+    name = v1_name.removesuffix("Optimizer")
+    return {"GradientDescent": "SGD", "Momentum": "SGD", "RMSProp": "RMSprop"}.get(name, name)
+
+
+def _made_by(found: SourceUses, node: ast.expr | None) -> Target | None:
+    if isinstance(node, ast.Call):
+        return found.callee.get(node)
+    return found.made_by.get(node.id) if isinstance(node, ast.Name) else None
+
+
+def _learning_rates(found: SourceUses, names: Names) -> Iterator[Idiom]:
+    del names
+    for node in ast.walk(found.tree):
+        if not isinstance(node, ast.Attribute) or node.attr not in ("lr", "decay"):
+            continue
+        owner = node.value
+        made = found.made_by.get(owner.id) if isinstance(owner, ast.Name) else None
+        of_a_model = isinstance(owner, ast.Attribute) and owner.attr == "optimizer"
+        if of_a_model or (made is not None and _KERAS_OPTIMIZER.search(made.path)):
+            advice = (
+                "write .learning_rate" if node.attr == "lr" else "Keras 3 has schedules instead"
+            )
+            yield Idiom(node.lineno, ast.unparse(node), advice)
+
+
+def _old_methods(found: SourceUses, names: Names) -> Iterator[Idiom]:
+    del names
+    if not any("keras" in path.split(".") for path in found.paths):
+        return
+    for name, instead in _OLD_METHODS.items():
+        for call in _method_calls(found, name):
+            yield Idiom(call.lineno, f".{name}(...)", f"write .{instead}")
+
+
+def _tpus(found: SourceUses, names: Names) -> Iterator[Idiom]:
+    del names
+    for call in found.callee:
+        for keyword in call.keywords:
+            is_true = isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+            if keyword.arg == "use_tpu" and is_true:
+                yield Idiom(
+                    call.lineno,
+                    "use_tpu=True",
+                    "write use_tpu=False: TPUEstimator runs here on CPU and GPU",
+                )
+
+
+def _queues(found: SourceUses, names: Names) -> Iterator[Idiom]:
+    """Queue runners need a session of their own program; an estimator has none to give."""
+    del names
+    if not any("estimator" in path.split(".") for path in found.paths):
+        return
+    for call, target in found.callee.items():
+        *_, part, name = ["", *target.path.split(".")]
+        if part == "train" and name in _QUEUES:
+            yield Idiom(
+                call.lineno,
+                f"tf.train.{name}",
+                "return a tf.data.Dataset from input_fn: queue runners are not run",
+            )
+
+
+def _method_calls(found: SourceUses, name: str) -> Iterator[ast.Call]:
+    """Calls of a method of something that is no module of TensorFlow."""
+    for node in ast.walk(found.tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == name
+            and node not in found.callee
+        ):
+            yield node

@@ -1,0 +1,123 @@
+"""Trains every model on one replica and on two, and writes down what came out, as JSON.
+
+    python mirrored_program.py OUTPUT [MODEL...]
+
+One process for all of it: logical devices can be made at the start of a process only.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import os
+import sys
+import tempfile
+
+import tensorflow as tf
+
+sys.path.insert(0, os.path.dirname(__file__))
+import models
+
+import estimand as est
+
+STEPS, BATCH = 6, 8
+
+
+class Losses(tf.compat.v1.train.SessionRunHook):
+    """The loss of every step."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+
+    def before_run(self, run_context):
+        del run_context
+        (loss,) = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.LOSSES)[-1:]
+        return tf.compat.v1.train.SessionRunArgs(loss)
+
+    def after_run(self, run_context, run_values):
+        del run_context
+        self.values.append(float(run_values.results))
+
+
+def checkpoint(estimator) -> dict[str, list[float]]:
+    reader = tf.train.load_checkpoint(estimator.latest_checkpoint())
+    names = sorted(reader.get_variable_to_shape_map())
+    return {name: reader.get_tensor(name).ravel().tolist() for name in names}
+
+
+def numbers(results) -> dict[str, float]:
+    return {key: float(value) for key, value in results.items()}
+
+
+def trained(name: str, strategy, batch: int) -> dict:
+    config = est.RunConfig(
+        model_dir=tempfile.mkdtemp(),
+        tf_random_seed=7,
+        train_distribute=strategy,
+        eval_distribute=strategy,
+        log_step_count_steps=None,
+    )
+    estimator = models.ESTIMATORS[name](config)
+    losses = Losses()
+    estimator.train(models.input_fn(batch), max_steps=STEPS // 2, hooks=[losses])
+    estimator.train(models.input_fn(batch), max_steps=STEPS)  # without hooks: many steps a call
+    result = {"losses": losses.values, "checkpoint": checkpoint(estimator)}
+    result["metrics"] = numbers(estimator.evaluate(models.input_fn(10, repeat=False)))
+    if name in ("v1", "keras"):
+        rows = estimator.predict(models.input_fn(BATCH, repeat=False))
+        result["predictions"] = [float(row["p"][0]) for row in rows]
+        # A checkpoint of two replicas goes on in one process without a strategy, and the reverse.
+        other = None if strategy is not None else two_replicas()
+        resumed = models.ESTIMATORS[name](
+            config.replace(train_distribute=other, eval_distribute=None)
+        )
+        resumed.train(models.input_fn(2 * BATCH if other is None else BATCH), steps=2)
+        result["resumed by the other"] = checkpoint(resumed)
+    return result
+
+
+@functools.cache
+def two_replicas() -> tf.distribute.Strategy:
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+
+def normalized() -> dict:
+    """Two steps of batch normalization on two replicas; then what one process makes of it."""
+    config = est.RunConfig(
+        model_dir=tempfile.mkdtemp(), tf_random_seed=7, train_distribute=two_replicas()
+    )
+    estimator = est.Estimator(models.norm_model_fn, config=config)
+    estimator.train(models.input_fn(BATCH), max_steps=2)
+    rows = estimator.predict(models.input_fn(BATCH, repeat=False))
+    again = est.Estimator(models.norm_model_fn, config=config.replace(train_distribute=None))
+    return {
+        "checkpoint": checkpoint(estimator),
+        "rows": [row["normed"].tolist() for row in rows],
+        "rows alone": [
+            row["normed"].tolist() for row in again.predict(models.input_fn(BATCH, repeat=False))
+        ],
+    }
+
+
+def main() -> None:
+    output, *wanted = sys.argv[1:]
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    two = [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.set_logical_device_configuration(cpu, two)
+    results: dict[str, dict] = {}
+    for name in wanted or (*models.ESTIMATORS, "norm"):
+        if name == "norm":
+            results[name] = normalized()
+            continue
+        results[name] = {
+            "one": trained(name, None, 2 * BATCH),
+            "two": trained(name, two_replicas(), BATCH),
+        }
+    with open(output, "w") as file:
+        json.dump(results, file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""Small models of every style, and data, for the programs that train them on replicas."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+import estimand as est
+
+_v1 = tf.compat.v1
+ROWS = 48
+
+
+def data() -> tuple[dict[str, np.ndarray], np.ndarray]:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(ROWS, 3)).astype(np.float32)
+    kind = rng.integers(0, 5, size=ROWS)
+    y = (x @ np.array([[1.0], [2.0], [-1.0]]) + kind[:, None] * 0.3 > 0.5).astype(np.int64)
+    return {"x": x, "kind": kind}, y
+
+
+def input_fn(batch: int, repeat: bool = True):
+    """The first N x B rows are the batches of N replicas, or one batch of a single process."""
+
+    def fn() -> tf.data.Dataset:
+        features, labels = data()
+        dataset = tf.data.Dataset.from_tensor_slices((features, labels)).batch(batch)
+        return dataset.repeat() if repeat else dataset
+
+    return fn
+
+
+def v1_model_fn(features, labels, mode):
+    w = _v1.get_variable("net/w", [3, 1], initializer=_v1.constant_initializer(0.1))
+    b = tf.Variable([0.0], name="b")
+    table = _v1.get_variable("table", [5, 1], initializer=_v1.zeros_initializer())
+    logits = features["x"] @ w + b + tf.nn.embedding_lookup(table, features["kind"])
+    if mode == est.ModeKeys.PREDICT:
+        return est.EstimatorSpec(mode, predictions={"p": tf.sigmoid(logits)})
+    loss = _v1.losses.sigmoid_cross_entropy(labels, logits)
+    metrics = {
+        "accuracy": _v1.metrics.accuracy(labels, tf.cast(logits > 0, tf.int64)),
+        "auc": _v1.metrics.auc(labels, tf.sigmoid(logits)),
+    }
+    step = _v1.train.get_global_step()
+    train_op = _v1.train.AdamOptimizer(0.1).minimize(loss, step)
+    _v1.summary.scalar("mean_logit", tf.reduce_mean(logits))
+    return est.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
+
+
+def sum_model_fn(features, labels, mode):
+    w = _v1.get_variable("w", [3, 1], initializer=_v1.constant_initializer(0.1))
+    loss = tf.reduce_sum(tf.square(features["x"] @ w - tf.cast(labels, tf.float32)))
+    optimizer = _v1.train.GradientDescentOptimizer(0.001)
+    train_op = est.minimize(optimizer, loss, loss_reduction="sum")
+    return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def keras_model_fn(features, labels, mode):
+    import keras
+
+    training = mode == est.ModeKeys.TRAIN
+    hidden = keras.layers.Dense(4, activation="tanh", kernel_initializer="ones")(features["x"])
+    dropped = keras.layers.Dropout(0.0)(hidden, training=training)
+    logits = keras.layers.Dense(1, kernel_initializer="ones")(dropped)
+    if mode == est.ModeKeys.PREDICT:
+        return est.EstimatorSpec(mode, predictions={"p": tf.sigmoid(logits)})
+    target = tf.cast(labels, tf.float32)
+    loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(target, logits))
+    metric = keras.metrics.BinaryAccuracy(threshold=0.0)
+    metric.update_state(labels, logits)
+    train_op = est.minimize(keras.optimizers.Adam(0.05, clipnorm=0.1), loss)
+    return est.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops={"hits": metric})
+
+
+def norm_model_fn(features, labels, mode):
+    """Batch normalization straight on the features, so that its statistics are known."""
+    import keras
+
+    training = mode == est.ModeKeys.TRAIN
+    normed = keras.layers.BatchNormalization(momentum=0.5)(features["x"], training=training)
+    dropped = keras.layers.Dropout(0.5)(normed, training=training)
+    logits = keras.layers.Dense(1)(dropped)
+    if mode == est.ModeKeys.PREDICT:
+        return est.EstimatorSpec(mode, predictions={"normed": normed})
+    loss = tf.reduce_mean(tf.square(logits - tf.cast(labels, tf.float32)))
+    train_op = est.minimize(keras.optimizers.SGD(0.0), loss)
+    return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def columns():
+    kind = tf.feature_column.categorical_column_with_identity("kind", 5)
+    return [tf.feature_column.numeric_column("x", shape=3)], kind
+
+
+def dnn(config):
+    numbers, kind = columns()
+    embedded = tf.feature_column.embedding_column(kind, 2)
+    return est.DNNClassifier([4], [*numbers, embedded], config=config, optimizer="Adam")
+
+
+def wide_deep(config):
+    numbers, kind = columns()
+    return est.DNNLinearCombinedClassifier(
+        linear_feature_columns=[kind],
+        dnn_feature_columns=numbers,
+        dnn_hidden_units=[4],
+        config=config,
+    )
+
+
+def linear(config):
+    numbers, kind = columns()
+    return est.LinearClassifier([*numbers, kind], config=config)
+
+
+def converted(config):
+    import keras
+
+    keras.utils.set_random_seed(5)
+    inputs = {"x": keras.Input([3], name="x"), "kind": keras.Input([], dtype="int64", name="kind")}
+    embedded = keras.layers.Embedding(5, 2)(inputs["kind"])
+    joined = keras.layers.Concatenate()([inputs["x"], embedded])
+    outputs = keras.layers.Dense(1, activation="sigmoid", name="p")(joined)
+    model = keras.Model(inputs, outputs)
+    optimizer = keras.optimizers.SGD(0.5, momentum=0.9)
+    model.compile(optimizer, "binary_crossentropy", metrics=["accuracy"])
+    return est.keras.model_to_estimator(model, config=config)
+
+
+ESTIMATORS = {
+    "v1": lambda config: est.Estimator(v1_model_fn, config=config),
+    "sum": lambda config: est.Estimator(sum_model_fn, config=config),
+    "keras": lambda config: est.Estimator(keras_model_fn, config=config),
+    "dnn": dnn,
+    "linear": linear,
+    "wide_deep": wide_deep,
+    "converted": converted,
+}
