@@ -29,6 +29,7 @@ _HOME = {
     "WarmStartSettings": "estimand.engine.warm_start:WarmStartSettings",
     "add_metrics": "estimand.estimator.add_metrics:add_metrics",
     "evaluate_all": "estimand.estimator.lifecycle.evaluate_all:evaluate_all",
+    "join_cluster": "estimand.cluster.joining:join_cluster",
     "train_and_evaluate": "estimand.estimator.lifecycle.train_and_evaluate:train_and_evaluate",
     # parsing tf.Examples
     "classifier_parse_example_spec": "estimand.features.parsing:classifier_parse_example_spec",
@@ -150,6 +151,7 @@ if TYPE_CHECKING:
     from estimand.canned.neighbors import KNeighborsRegressor as KNeighborsRegressor
     from estimand.canned.rnn import RNNClassifier as RNNClassifier
     from estimand.canned.rnn import RNNEstimator as RNNEstimator
+    from estimand.cluster.joining import join_cluster as join_cluster
     from estimand.compat.install import install as install
     from estimand.core import errors as errors
     from estimand.core.config import RunConfig as RunConfig

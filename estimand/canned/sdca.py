@@ -41,10 +41,11 @@ _LOSSES = (
 class LinearSDCA:
     """Solver for `LinearClassifier` and `LinearRegressor`: stochastic dual coordinate ascent.
 
-    `example_id_column` is the feature that identifies an example, the same in every epoch. Minimized
-    is the sum of the weighted losses plus l2 / 2 times the sum of squared weights plus l1 times the
-    sum of absolute weights, the bias among them. `num_loss_partitions` is the number of workers
-    that train at once. `num_table_shards` is accepted; what is kept of examples is in one table.
+    `example_id_column` is the feature that identifies an example, the same in every epoch.
+    Minimized is the sum of the weighted losses plus l2 / 2 times the sum of squared weights plus
+    l1 times the sum of absolute weights, the bias among them. `num_loss_partitions` is the number
+    of workers that train at once. `num_table_shards` is accepted; what is kept of examples is in
+    one table.
 
     Two classes, or labels of one dimension; categorical columns and numeric ones.
 
@@ -82,8 +83,8 @@ class LinearSDCA:
                 f"{self.symmetric_l1_regularization!r}."
             )
 
-    def make_solver(self, head: Any, sparse_combiner: str) -> str:
-        """The loss to minimize for a head; refuses what SDCA cannot train."""
+    def loss_type(self, head: Any, sparse_combiner: str) -> str:
+        """TensorFlow's name of the loss to minimize for a head; refuses what SDCA cannot train."""
         if sparse_combiner != "sum":
             raise ConfigError(
                 'sparse_combiner must be "sum" when optimizer is a LinearSDCA object. '
@@ -110,7 +111,7 @@ def sdca_model_fn(
     head: Any, feature_columns: Any, optimizer: LinearSDCA, sparse_combiner: str, v1: bool
 ) -> Callable[..., EstimatorSpec]:
     """The model function of a linear model that is trained by SDCA."""
-    loss_type = optimizer.make_solver(head, sparse_combiner)
+    loss_type = optimizer.loss_type(head, sparse_combiner)
     part = LinearPart(feature_columns)
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:

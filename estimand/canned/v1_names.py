@@ -162,6 +162,9 @@ def note_optimizer(
     def find(name: str, stored: Collection[str]) -> Source | None:
         if not name.startswith(scope):
             return None
+        if name in values and name in stored:
+            # Given as 0 and not as 0.0, a hyperparameter was saved as an integer.
+            return Source((name,), lambda number: number)
         variable, _, slot = name.removeprefix(scope).rpartition("/")
         if _SHARED.match(variable) and variable in stored and slot in slots:
             return Source((), slots[slot])

@@ -80,9 +80,8 @@ def _multi_worker(config: Any) -> Any:
     if _tensorflow_has_begun():
         raise ClusterError(
             f"TensorFlow has computed something before {me} joined its cluster, and joins none "
-            "after that. Let the program make no tensor, Dataset or variable before it calls "
-            "train or train_and_evaluate; or make the strategy in its first line: "
-            "RunConfig(train_distribute=tf.distribute.MultiWorkerMirroredStrategy())."
+            "after that. Call est.join_cluster() in the first line of the program; or make no "
+            "tensor, Dataset, Keras model or Keras optimizer before train or train_and_evaluate."
         )
     wait_for_peers(config._cluster, timeout_of(config), me=me, listen=True)
     return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=_resolver(config))

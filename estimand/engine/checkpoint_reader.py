@@ -64,7 +64,7 @@ def read_tensors(
 ) -> list[tf.Tensor]:
     """The wanted tensors, in that order.
 
-    `find` says where else a tensor may be, if the checkpoint has none of its name.
+    `find` says where else a tensor may be, if the checkpoint has none of its name and type.
 
     Raises `CheckpointMismatch` if names, shapes or types do not fit, `CheckpointDamaged` if the
     files cannot be read through (contents are checked against their checksums), and
@@ -239,8 +239,9 @@ def _reason(error: Exception) -> str:
 
 
 def _substitutes(wanted: Sequence[Wanted], stored: _Stored, find: FindSource) -> dict[str, Source]:
-    missing = [one.name for one in wanted if one.name not in stored.shapes]
-    found = {name: find(name, stored.shapes.keys()) for name in missing}
+    # Under its name, but of another type: it may be one that can be taken all the same.
+    unfit = [w.name for w in wanted if stored.dtypes.get(w.name) != tf.as_dtype(w.dtype)]
+    found = {name: find(name, stored.shapes.keys()) for name in unfit}
     return {name: source for name, source in found.items() if source is not None}
 
 

@@ -22,8 +22,9 @@ from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine import eager_summaries
 from estimand.engine.eager_summaries import Kept
+from estimand.engine.engine_variable import EngineVariable
 from estimand.engine.tracing import building_scopes
-from estimand.engine.variables import EngineVariable, TracedVariables, VariableStore
+from estimand.engine.variables import TracedVariables, VariableStore
 
 _v1 = tf.compat.v1
 _active = threading.local()

@@ -30,6 +30,7 @@ from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.engine import fetching
 from estimand.engine.distributed.mirrored import copies
+from estimand.engine.distributed.team import Team
 from estimand.engine.feeding import Feeder
 from estimand.engine.hook_runner import HookRunner, Look
 from estimand.engine.interrupts import Interrupts
@@ -64,7 +65,9 @@ class TrainingLoop:
         after_begin: Callable[[], None] = lambda: None,
         on_first_batch: Callable[[list[tf.Tensor]], None] | None = None,
         max_steps_per_call: int | None = None,
+        team: Team | None = None,
     ) -> None:
+        self._team = team
         self.trace = trace
         self.model_dir = model_dir
         self.last_loss: Any = None
@@ -114,6 +117,8 @@ class TrainingLoop:
         self._after_begin()
         self._step = self.global_step()
         self._hooks.after_create_session(self._step)
+        if self._team is not None:
+            self._agree_on_the_end(self._team)
         # A hook may end the run the way an input does, by raising one of these.
         with contextlib.suppress(tf.errors.OutOfRangeError, StopIteration):
             self._run_blocks()
@@ -129,14 +134,26 @@ class TrainingLoop:
             if not self._run_block(steps):
                 break
 
+    def _agree_on_the_end(self, team: Team) -> None:
+        """All processes end with the first one that reaches its last step or batch."""
+        assert self.trace.stop is not None
+        self.trace.stop.reset()
+        self._target = team.least(self._last_step())
+        remaining = team.least(self._feeder.remaining)
+        if remaining is not None:
+            self._feeder.size = self._feeder.batches + remaining
+
     def _finished(self) -> bool:
         last_step = self._last_step()
-        return (
-            self._stop_reason is not None
-            or self._hooks.stop_requested
-            or self._interrupts.received is not None
-            or (last_step is not None and self._step >= last_step)
-        )
+        reached = last_step is not None and self._step >= last_step
+        interrupted = self._interrupts.received is not None
+        wanted = self._stop_reason is not None or self._hooks.stop_requested or interrupted
+        stop = self.trace.stop
+        if stop is None or self._team is None:
+            return reached or wanted
+        if wanted and not reached:
+            stop.cast(interrupted=interrupted)  # all see it with the next step
+        return reached or self._stopped_together()
 
     def _last_step(self) -> int | None:
         targets = [self._target, *(hook.stop_step for hook in self._hooks.bound)]
@@ -161,28 +178,36 @@ class TrainingLoop:
 
     def _run_block(self, steps: int) -> bool:
         """Run `steps` steps, letting the hooks look at the last; False when the input ended."""
+        batches = self._feeder.batches
         due = self._hooks.steps_to_next_look(self._step)
         looked_at = due is not None and due <= steps * self._increment
         single = looked_at or self._on_first_batch is not None
         plain = steps - 1 if single else steps
         step = self._step
+        look: Look | None = None
         start = time.perf_counter()
         try:
             if plain:
                 self.last_loss, step = self._program.loop(self._feeder, plain)
-            if single:
+            if single and not self._stopped_together():
                 look = self._hooks.before_run(step, self._increment) if looked_at else None
                 step, fetched = self._single_step(look)
         except tf.errors.OutOfRangeError:
             self._input_ended()
             return False
         self._note_time(time.perf_counter() - start, steps)
+        if self._stopped_together():  # maybe inside of the block
+            steps = (step - self._step) // self._increment
+            self._feeder.batches = batches + steps
         self._advance(step, steps)
         self._check_loss()  # before a hook can save the variables of a diverged model
-        if single and look is not None:
+        if look is not None:
             self._hooks.after_run(look, fetched, self._step)
         self._on_block(self._step, self.last_loss)
         return True
+
+    def _stopped_together(self) -> bool:
+        return self.trace.stop is not None and self.trace.stop.agreed
 
     def _note_time(self, seconds: float, steps: int) -> None:
         first = self._step_seconds == 0

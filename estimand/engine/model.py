@@ -95,6 +95,10 @@ class LiveModel:
                 del traces[key]
         self._programs = {k: p for k, p in self._programs.items() if k[0] != id(trace)}
 
+    def forget_if(self, wanted: bool) -> None:
+        if wanted:
+            self.forget()
+
     def forget(self) -> None:
         """Start over: the next trace makes new variables with new initial values."""
         self.store = VariableStore(self.store.strategy)

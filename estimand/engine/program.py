@@ -140,8 +140,12 @@ class StepProgram:
                 self._last_result.assign(result)
             return index + 1, result
 
+        def go_on(index: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
+            stop = self.trace.stop
+            return index < steps if stop is None else (index < steps) & stop.none_seen()
+
         start = (tf.constant(0), tf.zeros([], self._result.dtype))
-        return tf.while_loop(lambda i, _: i < steps, body, start, parallel_iterations=1)[1]
+        return tf.while_loop(go_on, body, start, parallel_iterations=1)[1]
 
     # One step, with whatever is fetched beside it
 

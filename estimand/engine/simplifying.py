@@ -45,9 +45,23 @@ def simplified(part: Any, given: Mapping[str, tf.Tensor], fetches: Iterable[str]
     except (tf.errors.OpError, RuntimeError) as error:
         _log.debug("The step is run as it is: %s", error)
         return part
+    if _calls_new_functions(result, part):
+        return part
     ordered = _in_order(result, outside, part)
     # Loops of the v1 kind are cycles, which have no order: those stay as they are.
     return ordered if ordered is not None else part
+
+
+def _calls_new_functions(graph: Any, original: Any) -> bool:
+    """Whether a body of a conditional or a loop was specialized: TensorFlow runs only functions
+    that were traced, or registered otherwise."""
+    known = {function.signature.name for function in original.library.function}
+    for node in graph.node:
+        for value in node.attr.values():
+            called = [value.func, *value.list.func]
+            if any(function.name and function.name not in known for function in called):
+                return True
+    return False
 
 
 def _add_stand_in(graph: Any, name: str, tensor: tf.Tensor) -> None:
@@ -83,7 +97,12 @@ def _in_order(graph: Any, outside: set[str], original: Any) -> Any:
     ordered = tf.compat.v1.GraphDef(versions=original.versions, library=graph.library)
     while ready:
         _, name = heapq.heappop(ready)
-        ordered.node.add().CopyFrom(nodes[name])
+        node = ordered.node.add()
+        node.CopyFrom(nodes[name])
+        # A folded constant still waits for what it was made of: that is given, so it is there.
+        kept = [i for i in node.input if not (i.startswith("^") and i[1:] in outside)]
+        del node.input[:]
+        node.input.extend(kept)
         for user in users[name]:
             waiting[user] -= 1
             if waiting[user] == 0:

@@ -24,6 +24,7 @@ from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine import effects, randomness
 from estimand.engine.distributed import collectives, merging, replicas
+from estimand.engine.distributed.stopping import StopVote
 from estimand.engine.inlining import GraphCopy
 from estimand.engine.metrics import MetricSet
 from estimand.engine.variables import TracedVariables, VariableStore
@@ -65,6 +66,7 @@ class Trace:
     variables: TracedVariables
     global_step: tf.Variable
     strategy: tf.distribute.Strategy | None = None
+    stop: StopVote | None = None  # where several processes have to stop together
     step_effects: list[tf.Operation] = field(default_factory=list)
     tensor_summaries: list[TensorSummary] = field(default_factory=list)
     summary_op: tf.Tensor | None = None
@@ -144,7 +146,8 @@ def trace_model(
         tf.TensorSpec(s.shape, s.dtype, name=f"estimand_input_{i}")
         for i, s in enumerate(flat_specs * replicas.local_replicas(strategy))
     ]
-    built: dict[str, Any] = {}
+    stop = StopVote() if mode == ModeKeys.TRAIN and replicas.workers(strategy) > 1 else None
+    built: dict[str, Any] = {"stop": stop}
 
     def build(*flat_inputs: tf.Tensor) -> list[tf.Tensor]:
         graph = tf.compat.v1.get_default_graph()
@@ -168,7 +171,7 @@ def trace_model(
             if strategy is None:
                 spec, metrics = one_replica(0)
             else:
-                spec, metrics = merging.call_and_merge(strategy, one_replica)
+                spec, metrics = merging.call_and_merge(strategy, one_replica, stop)
             store.adopt_foreign(variables)
             built.update(spec=spec, variables=variables, global_step=global_step)
             built.update(tensor_summaries=summaries, kept=kept, metrics=metrics)

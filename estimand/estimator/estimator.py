@@ -319,8 +319,11 @@ class Estimator:
 
     def _forget_what_is_gone(self) -> None:
         """The model is what is on disk: if model_dir was emptied, it starts anew."""
-        if self._live_model.store.outlived_its_checkpoint and self.latest_checkpoint() is None:
-            self._live_model.forget()
+        self._live_model.forget_if(self._model_is_gone())
+
+    def _model_is_gone(self) -> bool:
+        store = self._live_model.store
+        return store.outlived_its_checkpoint and self.latest_checkpoint() is None
 
     def _eager_runner(self, mode: str, seed: int) -> EagerRunner:
         store = self._live_model.store

@@ -12,22 +12,24 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.core.errors import InputError
+from estimand.core.errors import ConfigError, InputError
 from estimand.core.modes import ModeKeys
 from estimand.engine import checkpoints, faults, initialization
+from estimand.engine.distributed.inputs import input_context, own_share
 from estimand.engine.distributed.replicas import local_replicas
+from estimand.engine.distributed.team import Team
 from estimand.engine.events import EventWriter
 from estimand.engine.feeding import Feeder, InputPosition
 from estimand.engine.hook_runner import HookRunner
 from estimand.engine.interrupts import Interrupts
 from estimand.engine.loop import TrainingLoop
-from estimand.engine.model_dir import ModelDirLock, RunRecord, ensure_writable
+from estimand.engine.model_dir import RunRecord
 from estimand.engine.program import StepProgram
 from estimand.engine.progress import Progress
 from estimand.engine.saving import ModelSaver
 from estimand.engine.session import TracedSession
 from estimand.engine.tracing import Trace
-from estimand.estimator import eager
+from estimand.estimator import eager, teamwork
 from estimand.estimator.block_mode_choice import BlockModeChoice
 from estimand.estimator.data_checks import DataCheck
 from estimand.estimator.surroundings import make_writer, model_seed
@@ -51,15 +53,19 @@ def train(
     max_steps: int | None,
     saving_listeners: list[Any],
 ) -> None:
-    model_dir = ensure_writable(estimator.model_dir)
-    with ModelDirLock(model_dir):
-        make_writer(estimator, model_dir).close()  # first clears up what a killed run left
-        latest = estimator.latest_checkpoint()
-        if max_steps and latest and checkpoints.checkpoint_step(latest) >= max_steps:
+    strategy, eagerly = estimator._config.train_distribute, estimator._config.run_eagerly
+    if strategy is not None and eagerly:
+        raise ConfigError(
+            "RunConfig(run_eagerly=True) runs model_fn in this process alone; it does not go "
+            f"together with train_distribute={strategy!r}. Leave one of them out."
+        )
+    team = Team.of(strategy)
+    with teamwork.model_dir_of(estimator, team) as latest, teamwork.losses_told(team):
+        done = max_steps and latest and checkpoints.checkpoint_step(latest) >= max_steps
+        if teamwork.chief_says(team, bool(done)):
             _log.info("Skipping training since max_steps has already saved.")
             return
-        run = _Run.start(estimator, latest)
-        eagerly = estimator._config.run_eagerly
+        run = _Run.start(estimator, latest, team)
         with faults.told_plainly(lambda: run.given, eager=eagerly):
             if eagerly:
                 run.train_eagerly(input_fn, hooks, saving_listeners, steps, max_steps)
@@ -77,6 +83,7 @@ class _Run:
     record: RunRecord
     meta: dict[str, Any]
     seed: int
+    team: Team | None = None
     given: ModelInput | None = None
     trace: Trace | None = None
     feeder: Feeder | None = None
@@ -89,10 +96,16 @@ class _Run:
     resumes: bool = False
 
     @classmethod
-    def start(cls, estimator: Estimator, latest: str | None) -> _Run:
+    def start(cls, estimator: Estimator, latest: str | None, team: Team | None) -> _Run:
+        if team is not None and not team.is_chief:
+            plan = teamwork.follow(team)
+            estimator._live_model.forget_if(plan.forget)
+            return cls(
+                estimator, None, plan.record, plan.meta, plan.seed, team, resumes=plan.resumes
+            )
         record = RunRecord.load(estimator.model_dir)
         meta = (checkpoints.read_meta(latest) if latest else None) or {}
-        run = cls(estimator, latest, record, meta, model_seed(estimator, record))
+        run = cls(estimator, latest, record, meta, model_seed(estimator, record), team)
         interrupted = bool(meta) and not meta.get("complete", True)
         run.resumes = interrupted and "input_seed" in record.extra
         if not run.resumes:
@@ -103,7 +116,14 @@ class _Run:
             record.block_mode = None
             record.extra.pop("block_mode_from_step", None)
         record.save(estimator.model_dir)
+        if team is not None:
+            teamwork.lead(team, estimator, record, meta, run.seed, resumes=run.resumes)
         return run
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes to model_dir."""
+        return self.team is None or self.team.is_chief
 
     # Before the first step
 
@@ -119,6 +139,8 @@ class _Run:
         self.session = TracedSession(self.trace)
         self._data_check = DataCheck(self.trace, given, wanted=estimator._config.check_data)
         self._fill_variables()
+        if self.team is not None:
+            self.team.take_from_chief(list(self.trace.variables.saved().values()))
         self.feeder = self._feeder(given)
         self.session.next_batch = self.feeder.next_batch
         if estimator._config.save_input_position:
@@ -129,12 +151,18 @@ class _Run:
 
     def _call_input_fn(self, input_fn: Callable[..., Any]) -> ModelInput:
         estimator = self.estimator
-        estimator._forget_what_is_gone()
+        if self.leads:
+            estimator._forget_what_is_gone()
         input_seed = self.record.extra.get("input_seed", self.seed)
         estimator._live_model.seed_input(ModeKeys.TRAIN, input_seed)
         self.given = call_input_fn(
-            input_fn, mode=ModeKeys.TRAIN, params=estimator.params, config=estimator.config
+            input_fn,
+            mode=ModeKeys.TRAIN,
+            params=estimator.params,
+            config=estimator.config,
+            input_context=input_context(estimator._config.train_distribute),
         )
+        self.given = own_share(self.given, input_fn, estimator._config.train_distribute)
         return self.given
 
     def _feeder(self, given: ModelInput) -> Feeder:
@@ -170,6 +198,9 @@ class _Run:
     def _fill_variables(self) -> None:
         assert self.trace is not None and self.session is not None
         store = self.estimator._live_model.store
+        if not self.leads:  # the values come from the chief
+            initialization.initialize(self.trace, self.session, None)
+            return
         if self.latest is None:
             if not store.only_in_memory:
                 checkpoints.warn_of_unusable(self.estimator.model_dir, None)
@@ -225,8 +256,9 @@ class _Run:
                 runner,
                 target_step=target,
                 model_dir=config.model_dir,
-                save_checkpoint=saver.save,
+                save_checkpoint=saver.save if self.leads else teamwork.saves_nothing,
                 interrupts=interrupts,
+                team=self.team,
                 on_block=line.update,
                 after_begin=after_begin,
                 on_first_batch=self._on_first_batch(choice.make(self.start_step, target)),
@@ -241,6 +273,7 @@ class _Run:
                 if runner.graph_changed:
                     self.estimator._live_model.drop(trace)
             saver.wait()
+            teamwork.ended(self.team, trace, interrupts)
         self._finish(loop, saver, interrupted=interrupts.received is not None)
         interrupts.leave(loop.global_step(), saved=saver.last_path is not None)
 
@@ -313,7 +346,8 @@ class _Run:
 
     def _finish(self, loop: Any, saver: ModelSaver, *, interrupted: bool) -> None:
         step = loop.global_step()
-        EventWriter.get(self.estimator.model_dir).flush()
+        if self.leads:
+            EventWriter.get(self.estimator.model_dir).flush()
         if saver.last_path is not None and saver.last_step == step:
             self.estimator._live_model.store.mark_loaded(saver.origins(saver.last_path))
             if not interrupted:

@@ -89,7 +89,7 @@ class BestExporter(_SavedModelExporter):
         self._compare_fn = compare_fn
         self._event_file_pattern = event_file_pattern
         self._keep_checkpoint = keep_checkpoint
-        # What this object has exported: counts even where an estimator leaves no files behind.
+        # By export_path, what was exported by an estimator that leaves no files behind.
         self._best: dict[str, dict[str, Any]] = {}
 
     def export(
@@ -109,8 +109,10 @@ class BestExporter(_SavedModelExporter):
         result = self._export(estimator, export_path, checkpoint_path, eval_result)
         written = isinstance(result, str | bytes | os.PathLike)
         version = os.path.basename(os.fsdecode(result)) if written else ""
-        self._best[export_path] = dict(eval_result or {})
-        Record(self._best[export_path], version, checkpoint_path).save(export_path)
+        self._best.pop(export_path, None)
+        if not versions.versions(export_path):
+            self._best[export_path] = dict(eval_result or {})
+        Record(dict(eval_result or {}), version, checkpoint_path).save(export_path)
         if self._keep_checkpoint:
             folder = os.path.join(estimator.model_dir, "best", self._name)
             best_checkpoint.keep(checkpoint_path, folder)

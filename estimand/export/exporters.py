@@ -125,7 +125,10 @@ class LatestExporter(_SavedModelExporter):
 
 
 class FinalExporter(_SavedModelExporter):
-    """Exports once, when training has reached its last step."""
+    """Exports once, when training has reached `TrainSpec.max_steps` or was stopped early.
+
+    Without `max_steps` there is no last step: where the input just ends, nothing is exported.
+    """
 
     def __init__(
         self,

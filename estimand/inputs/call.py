@@ -46,6 +46,15 @@ def bind_input_fn(input_fn: Callable[..., Any], **offered: Any) -> Callable[[], 
     return functools.partial(input_fn, **arguments)
 
 
+def takes_input_context(input_fn: Callable[..., Any]) -> bool:
+    """Whether an input function is told which part of the input is to be its own.
+
+    >>> takes_input_context(lambda input_context: None)
+    True
+    """
+    return "input_context" in _own_parameters(input_fn)
+
+
 def _wanted(name: str, value: Any, parameter: inspect.Parameter | None, takes_any: bool) -> bool:
     if parameter is None:
         # Without a distribution strategy there is no input context to speak of.

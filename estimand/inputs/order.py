@@ -12,6 +12,8 @@ from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
 from estimand.inputs.permutation import draw_seed, row_at, shuffled
 
+_BATCHES_PER_BLOCK = 8
+
 
 @dataclasses.dataclass(frozen=True)
 class Order:
@@ -86,7 +88,9 @@ class Order:
             rows = self._shuffled_epochs(rows_of)
         else:
             rows = rows_of(None).repeat(None if self.endless else self.num_epochs)
-        size = self.batch_size * max(1, block_size // self.batch_size)
+        # Not many batches: all that is read ahead becomes part of a saved position.
+        batches = max(1, min(_BATCHES_PER_BLOCK, block_size // self.batch_size))
+        size = self.batch_size * batches
         return lean(decode(rows.batch(size), size).rebatch(self.batch_size, self._only_full))
 
     @property

@@ -121,6 +121,13 @@ CASES = {
         ),
         "number",
     ),
+    # Given as 0 and not as 0.0, a hyperparameter is an integer in the original's checkpoints.
+    "linear_regressor_whole_numbers": Case(
+        lambda use, c, more: use.estimator.LinearRegressor(
+            c.wide, optimizer=lambda: use.optimizers.RMSprop(0.01, momentum=0), **more
+        ),
+        "number",
+    ),
     "linear_classifier_mean_combiner": Case(
         lambda use, c, more: use.estimator.LinearClassifier(
             c.wide, n_classes=3, sparse_combiner="mean", loss_reduction="sum", **more

@@ -54,7 +54,8 @@ def drive(tf_config: str) -> None:
 
 def join_workers(tf_config: str) -> None:
     take_role(tf_config)
-    made = strategy.make_strategy(est.RunConfig())
+    made = est.join_cluster()
+    assert made is strategy.make_strategy(est.RunConfig())
     ones = made.run(
         tf.function(
             lambda: tf.distribute.get_replica_context().all_reduce(

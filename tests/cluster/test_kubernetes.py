@@ -4,6 +4,7 @@ package bundles, against short ones of our own that allow only the fields we kno
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from click.testing import CliRunner
 from estimand.cli.main import main
 from estimand.cluster.description import ClusterDescription, Task
 from estimand.cluster.kubernetes import KubernetesJob, manifests, to_yaml
-from estimand.core.errors import ConfigError
+from estimand.core.errors import ConfigError, MissingExtraError
 from estimand.core.tf_config import parse_tf_config
 
 yaml = pytest.importorskip("yaml")
@@ -289,6 +290,12 @@ def test_name_that_kubernetes_would_refuse(name: str) -> None:
 def test_volume_without_a_path() -> None:
     with pytest.raises(ConfigError, match="'claim:/models', given: 'models'"):
         make(ClusterDescription(), volumes=("models",))
+
+
+def test_package_for_yaml_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'estimand\[kubernetes\]'"):
+        to_yaml([])
 
 
 @pytest.mark.parametrize("form", ["job", "jobset", "tfjob"])

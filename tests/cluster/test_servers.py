@@ -71,6 +71,12 @@ def test_joining_after_something_was_computed_is_explained(tmp_path: Path) -> No
     assert "has computed something before chief joined its cluster" in child.printed
 
 
+@pytest.mark.parametrize("role", ["worker", "ps", "evaluator"])
+def test_some_have_nobody_to_join(monkeypatch: Any, role: str) -> None:
+    put(monkeypatch, {"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]}, role)
+    assert est.join_cluster() is None
+
+
 def put(monkeypatch: Any, cluster: dict[str, list[str]], role: str) -> None:
     text = json.dumps({"cluster": cluster, "task": {"type": role, "index": 0}})
     monkeypatch.setenv("TF_CONFIG", text)

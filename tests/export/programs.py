@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,13 @@ def train(model_dir: str) -> None:
     config = est.RunConfig(progress=False, tf_random_seed=1)
     dataset = lambda: tf.data.Dataset.from_tensors(({"x": [[1.0, 2.0]]}, [[1.0]]))  # noqa: E731
     est.Estimator(model_fn, model_dir, config).train(dataset)
+
+
+def saved_model_cli(arguments: list[str]) -> None:
+    """TensorFlow's command of that name, whose module is where the command itself finds it."""
+    command = importlib.import_module("tensorflow.python.tools.saved_model_cli")
+    sys.argv = ["saved_model_cli", *arguments]
+    command.main()
 
 
 def model_fn(features: Any, labels: Any, mode: str) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,8 @@ from tests.export.conftest import (
     run_config,
     v1,
 )
+from tests.export.programs import saved_model_cli
+from tests.integration import processes
 
 
 def saved_variables(path: bytes) -> set[str]:
@@ -54,17 +54,13 @@ def test_our_loader(linear: est.Estimator, base: Path) -> None:
         np.testing.assert_allclose(model(x=X)["y"], expected(linear), rtol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("server")
 def test_saved_model_cli_runs_it(linear: est.Estimator, base: Path, tmp_path: Path) -> None:
     path = linear.export_saved_model(base, raw_receiver_fn).decode()
     np.save(tmp_path / "x.npy", X)
-    program = "from tensorflow.python.tools.saved_model_cli import main; main()"
     arguments = ["run", "--dir", path, "--tag_set", "serve", "--signature_def", "serving_default"]
     arguments += ["--inputs", f"x={tmp_path / 'x.npy'}", "--outdir", str(tmp_path)]
-    finished = subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True
-    )
-    assert finished.returncode == 0, finished.stderr
+    processes.run(saved_model_cli, arguments, log=tmp_path / "log")
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected(linear), rtol=1e-5)
 
 

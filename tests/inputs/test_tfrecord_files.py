@@ -164,6 +164,20 @@ def test_position_continues_with_the_next_unseen_batch(
     assert straight_on == restored
 
 
+def test_position_in_compressed_files_is_saved_too(tmp_path: Path) -> None:
+    """What looks at the end of such a file must not stand in the way."""
+    table = {"n": range(ROWS), "x": np.zeros((ROWS, 2))}
+    est.records.write(tmp_path / "a", table, shards=2, compression="GZIP")
+    read = est.inputs.tfrecord_input_fn(tmp_path / "a-*", DENSE, "n", batch_size=7)
+
+    def make() -> Any:
+        tf.random.set_seed(3)
+        return call(read)
+
+    straight_on, restored = save_and_continue(make, before=20, after=20, folder=tmp_path)
+    assert straight_on == restored
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

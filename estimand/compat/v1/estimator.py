@@ -3,7 +3,8 @@
 They differ from those of `estimand` in this: losses are summed over the batch and not averaged,
 optimizers given by name are those of `tf.compat.v1.train` (Adagrad with a rate of 0.05 in deep
 models), and checkpoints name the state of optimizers as `tf.compat.v1.estimator` did, so that its
-`model_dir`s continue. Partitioners are accepted and not used: variables have one part.
+`model_dir`s continue. Partitioners are accepted and not used: variables have one part, and
+checkpoints in which they had several are joined as they are read.
 
 >>> import tensorflow as tf
 >>> from estimand.compat.v1.estimator import LinearClassifier

@@ -78,6 +78,7 @@ from estimand.core.tf_private.sessions import (
 from estimand.core.tf_private.strategies import (
     collective_keys_in_the_graph,
     keras_gradients_are_summed,
+    keras_losses_are_whole,
     keras_optimizer_belongs_to,
     keras_thread_settings,
     keras_thread_settings_applied,
@@ -128,6 +129,7 @@ __all__ = [
     "keras_kind",
     "keras_layers",
     "keras_learning_rate",
+    "keras_losses_are_whole",
     "keras_optimizer_belongs_to",
     "keras_takes_training",
     "keras_thread_settings",

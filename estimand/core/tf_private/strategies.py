@@ -76,6 +76,26 @@ def keras_thread_settings_applied(settings: dict[str, Any]) -> Iterator[None]:
             global_state.set_global_attribute(name, value)
 
 
+@contextlib.contextmanager
+def keras_losses_are_whole() -> Iterator[None]:
+    """Let Keras losses be those of a replica's batch, as all other losses of a model function are.
+
+    Under a strategy they divide themselves by the number of replicas, which whoever makes the
+    train_op does here for every kind of loss.
+    """
+    from keras.src.losses import loss
+
+    names = ("scale_loss_for_distribution", "unscale_loss_for_distribution")
+    before = [getattr(loss, name) for name in names]
+    for name in names:
+        setattr(loss, name, lambda value: value)
+    try:
+        yield
+    finally:
+        for name, function in zip(names, before, strict=True):
+            setattr(loss, name, function)
+
+
 def keras_gradients_are_summed(optimizer: Any) -> None:
     """Tell a Keras optimizer that the gradients it gets are those of all replicas already.
 

@@ -11,42 +11,56 @@ from estimand.core.errors import ModelFnError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.distributed import replicas, sharing
+from estimand.engine.distributed.stopping import StopVote
 from estimand.engine.metrics import MetricSet
 
 OneReplica = Callable[[int], tuple[EstimatorSpec, MetricSet | None]]
 
 
 def call_and_merge(
-    strategy: tf.distribute.Strategy, one_replica: OneReplica
+    strategy: tf.distribute.Strategy, one_replica: OneReplica, stop: StopVote | None
 ) -> tuple[EstimatorSpec, MetricSet | None]:
     """Call `one_replica` for each replica of this process, in the graph being built."""
+    in_step: list[tf.Operation] = []
 
     def call(number: int) -> tuple[EstimatorSpec, MetricSet | None, tf.Tensor | None]:
         spec, metrics = one_replica(number)
-        return spec, metrics, _loss_of_all(strategy, spec)
+        loss = spec.loss
+        if spec.mode == ModeKeys.TRAIN and strategy.num_replicas_in_sync > 1:
+            loss, votes = _of_all(loss, stop)
+            if stop is not None and number == 0:
+                in_step.append(stop.see(votes))
+        return spec, metrics, loss
 
     results = replicas.for_each(strategy, call)
     specs = [spec for spec, _, _ in results]
     _check_alike(specs)
-    merged = _merged(specs, results[0][2])
+    merged = _merged(specs, results[0][2], in_step)
     metrics = [m for _, m, _ in results if m is not None]
     return merged, MetricSet.of_replicas(metrics) if metrics else None
 
 
-def _loss_of_all(strategy: tf.distribute.Strategy, spec: EstimatorSpec) -> tf.Tensor | None:
-    """The loss over the batches of all replicas, in all processes, for whoever looks at it."""
-    if spec.loss is None or spec.mode != ModeKeys.TRAIN or strategy.num_replicas_in_sync == 1:
-        return spec.loss
+def _of_all(loss: tf.Tensor, stop: StopVote | None) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """The loss over the batches of all replicas, in all processes; and who wants to stop."""
     context = tf.distribute.get_replica_context()
-    return context.all_reduce(sharing.loss_reduction(), spec.loss)
+    reduction = sharing.loss_reduction()
+    if stop is None:
+        return context.all_reduce(reduction, loss), None
+    shared = loss / sharing.replicas_in_sync() if reduction == tf.distribute.ReduceOp.MEAN else loss
+    pair = tf.stack([shared, tf.cast(stop.vote(), loss.dtype)])
+    total = context.all_reduce(tf.distribute.ReduceOp.SUM, pair)
+    return total[0], total[1]
 
 
-def _merged(specs: Sequence[EstimatorSpec], loss: tf.Tensor | None) -> EstimatorSpec:
+def _merged(
+    specs: Sequence[EstimatorSpec], loss: tf.Tensor | None, in_step: Sequence[tf.Operation]
+) -> EstimatorSpec:
     """What cannot be joined (hooks, a Scaffold) is that of the first replica."""
     first = specs[0]
     changes: dict[str, Any] = {"predictions": _joined([s.predictions for s in specs]), "loss": loss}
     if first.mode == ModeKeys.TRAIN:
-        changes["train_op"] = tf.group(*(s.train_op for s in specs), name="train_all_replicas")
+        train_ops = [s.train_op for s in specs]
+        changes["train_op"] = tf.group(*train_ops, *in_step, name="train_all_replicas")
     return first._replace(**changes)
 
 

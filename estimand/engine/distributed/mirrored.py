@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
+from estimand.engine.distributed.replicas import workers
 from estimand.engine.engine_variable import EngineVariable, V1Answers
 
 _COMPONENT_ARGUMENTS = (
@@ -30,6 +31,9 @@ def make_variable(strategy: tf.distribute.Strategy | None, **kwargs: Any) -> Any
     """A variable as `strategy` wants it; called in eager mode."""
     if strategy is None:
         return EngineVariable(**kwargs)
+    if workers(strategy) > 1 and _averaged_when_read(kwargs):
+        # Reading it would take all processes, but a checkpoint is taken by the chief alone.
+        kwargs["synchronization"] = tf.VariableSynchronization.AUTO
 
     def make_copy(next_creator: Any, **given: Any) -> EngineVariable:
         del next_creator
@@ -47,6 +51,14 @@ def make_variable(strategy: tf.distribute.Strategy | None, **kwargs: Any) -> Any
     if not isinstance(variable, EngineVariable):
         variable.__class__ = _answering(type(variable))
     return variable
+
+
+def _averaged_when_read(kwargs: dict[str, Any]) -> bool:
+    """As the moving averages of batch normalization are."""
+    return (
+        kwargs.get("synchronization") == tf.VariableSynchronization.ON_READ
+        and kwargs.get("aggregation") == tf.VariableAggregation.MEAN
+    )
 
 
 @functools.cache

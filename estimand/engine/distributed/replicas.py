@@ -56,6 +56,7 @@ def entered(strategy: Strategy | None) -> Iterator[None]:
         with (
             strategy.scope(),
             tf_private.v1_optimizers_share_the_loss(strategy),
+            tf_private.keras_losses_are_whole(),
             tf_private.collective_keys_in_the_graph(),
         ):
             yield

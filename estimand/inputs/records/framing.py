@@ -89,7 +89,7 @@ def _headers_are_right(data: bytearray, starts: np.ndarray) -> np.ndarray:
 
 def judge(data: bytearray, starts: np.ndarray) -> Iterator[tuple[int, int, str | None]]:
     """(begin, size, fault or None) of each record of a buffer, up to the first wrong length."""
-    ends = np.append(starts[1:], len(data))
+    ends: np.ndarray = np.append(starts[1:], len(data))
     if len(starts) == 0:
         return
     right = _headers_are_right(data, starts)
@@ -141,7 +141,8 @@ def all_right(data: bytearray, starts: np.ndarray, end: int) -> bool:
     """
     if not len(starts):
         return True
-    begin, between = int(starts[0]), starts[1:] - 4
+    begin = int(starts[0])
+    between: np.ndarray = starts[1:] - 4
     if len(between):
         places = _pieces(data, _WINDOW)
         windows = places[between]

@@ -57,8 +57,10 @@ class Control:
 
     def _priority(self, number: int, flags: int, payload: bytes) -> None:
         self._connection.idle_frame()
-        if len(payload) != 5 or not number:
-            raise ConnectionFault(Code.PROTOCOL_ERROR, "bad PRIORITY")
+        if not number:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "PRIORITY of no stream")
+        if len(payload) != 5:
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "bad PRIORITY")
 
     def _push(self, number: int, flags: int, payload: bytes) -> None:
         raise ConnectionFault(Code.PROTOCOL_ERROR, "clients push nothing")
@@ -143,8 +145,10 @@ class Control:
         amount = read_u32(payload)[0] & LARGEST_WINDOW
         connection.idle_frame(1 if amount >= _SMALL_INCREMENT else 4)
         if not number:
+            if not amount:
+                raise ConnectionFault(Code.PROTOCOL_ERROR, "the window grows by nothing")
             sender.window += amount
-            if not amount or sender.window > LARGEST_WINDOW:
+            if sender.window > LARGEST_WINDOW:
                 raise ConnectionFault(Code.FLOW_CONTROL_ERROR, f"the window grows by {amount}")
             sender.pump()
             return
@@ -153,7 +157,9 @@ class Control:
         stream = connection.streams.get(number)
         if stream is not None:
             stream.window_out += amount
-            if not amount or stream.window_out > LARGEST_WINDOW:
+            if not amount:
+                connection.refuse(number, Code.PROTOCOL_ERROR)
+            elif stream.window_out > LARGEST_WINDOW:
                 connection.refuse(number, Code.FLOW_CONTROL_ERROR)
             else:
                 sender.opened(stream)

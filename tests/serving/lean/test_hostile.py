@@ -100,11 +100,11 @@ BROKEN: dict[str, tuple[str, Callable[[Raw], bytes]]] = {
     "frame size too small": ("PROTOCOL_ERROR", lambda raw: frames.settings({5: 100})),
     "push": ("PROTOCOL_ERROR", lambda raw: frame(5, 4, 1, bytes(4))),
     "bad goaway": ("PROTOCOL_ERROR", lambda raw: frame(frames.GOAWAY, 0, 0, b"")),
-    "window by nothing": ("FLOW_CONTROL_ERROR", lambda raw: window_update(0, 0)),
+    "window by nothing": ("PROTOCOL_ERROR", lambda raw: window_update(0, 0)),
     "window overflow": ("FLOW_CONTROL_ERROR", lambda raw: window_update(0, 2**31 - 1)),
     "window of no stream": ("PROTOCOL_ERROR", lambda raw: window_update(5, 1)),
     "bad window": ("FRAME_SIZE_ERROR", lambda raw: frame(frames.WINDOW_UPDATE, 0, 0, b"")),
-    "bad priority": ("PROTOCOL_ERROR", lambda raw: frame(frames.PRIORITY, 0, 1, b"")),
+    "bad priority": ("FRAME_SIZE_ERROR", lambda raw: frame(frames.PRIORITY, 0, 1, b"")),
 }
 
 
@@ -391,6 +391,35 @@ def test_who_takes_no_answers_is_refused_more(server: fake.Running) -> None:
         assert "wait for this client to take them" in headers["grpc-message"]
         raw.send(frames.settings({4: 2**20}), window_update(0, 2**20))
         assert len(raw.answer(7)[1]) == 100_005
+
+
+@pytest.mark.parametrize(
+    ("amount", "code"), [(0, "PROTOCOL_ERROR"), (2**31 - 1, "FLOW_CONTROL_ERROR")]
+)
+def test_a_bad_window_of_a_stream_ends_it_only(
+    server: fake.Running, amount: int, code: str
+) -> None:
+    with Raw(server.port) as raw:
+        raw.send(raw.opening(1), window_update(1, amount))
+        assert raw.reset(1) == code
+        raw.send(raw.call(3, b"a"))
+        assert raw.answer(3)[0] == GOOD
+
+
+def test_data_after_the_end_of_a_request_ends_its_stream(server: fake.Running) -> None:
+    with Raw(server.port) as raw:
+        raw.send(raw.call(1, b"30", path="/fake.Fake/Wait"), data(1, b"more"))
+        assert raw.reset(1) == "STREAM_CLOSED"
+
+
+def test_trailers_end_a_request(server: fake.Running) -> None:
+    with Raw(server.port) as raw:
+        end = frame(HEADERS, END_HEADERS | END_STREAM, 1, raw.encoder.encode([("a", "b")]))
+        raw.send(raw.opening(1), data(1, b"a", 0), end)
+        assert raw.answer(1) == (GOOD, b"\0\0\0\0\x01a")
+        more = frame(HEADERS, END_HEADERS, 3, raw.encoder.encode([("a", "b")]))
+        raw.send(raw.opening(3), more)
+        assert raw.reset(3) == "PROTOCOL_ERROR"
 
 
 def test_a_peer_with_a_smaller_table_is_told_that_ours_is_empty(server: fake.Running) -> None:

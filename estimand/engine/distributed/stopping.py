@@ -1,0 +1,55 @@
+"""Stopping at the same step in all processes.
+
+With every step goes a sum of votes, beside that of the losses, so it costs nothing extra. Who has
+to stop (a hook, a signal) casts a vote before a step; after that step all have seen it, also in
+the middle of a block, and stop there.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+_STOP = 1.0
+_INTERRUPTED = 1000.0
+
+
+class StopVote:
+    """The vote of this process, and the sum of all votes that the last step has seen."""
+
+    def __init__(self) -> None:
+        # Used by their handles only, so that nobody takes them for variables of the model.
+        self._mine = tf.Variable(0.0, trainable=False)
+        self._seen = tf.Variable(0.0, trainable=False)
+
+    # Between steps
+
+    def reset(self) -> None:
+        self._mine.assign(0.0)
+        self._seen.assign(0.0)
+
+    def cast(self, *, interrupted: bool) -> None:
+        """Ask all to stop after the next step."""
+        self._mine.assign(_INTERRUPTED if interrupted else _STOP)
+
+    @property
+    def agreed(self) -> bool:
+        return float(self._seen.numpy()) > 0
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody was told to end, as opposed to having found the training finished."""
+        return float(self._seen.numpy()) >= _INTERRUPTED
+
+    # In the step
+
+    def vote(self) -> tf.Tensor:
+        return tf.raw_ops.ReadVariableOp(resource=self._mine.handle, dtype=tf.float32)
+
+    def see(self, votes: tf.Tensor) -> tf.Operation:
+        return tf.raw_ops.AssignVariableOp(
+            resource=self._seen.handle, value=tf.cast(votes, tf.float32)
+        )
+
+    def none_seen(self) -> tf.Tensor:
+        seen = tf.raw_ops.ReadVariableOp(resource=self._seen.handle, dtype=tf.float32)
+        return tf.equal(seen, 0.0)

@@ -1,0 +1,73 @@
+"""One process of several that train together, as TF_CONFIG says; writes down what came out.
+
+    python worker_program.py MODEL_DIR OUTPUT '{"model": "v1", "max_steps": 6, ...}'
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+
+import tensorflow as tf
+
+sys.path.insert(0, os.path.dirname(__file__))
+import models
+
+import estimand as est
+
+
+class Watch(tf.compat.v1.train.SessionRunHook):
+    """Notes the loss of every step, may be slow, and may want to stop."""
+
+    def __init__(self, stop_at: int | None, seconds: float, progress: str) -> None:
+        self.losses: list[float] = []
+        self._stop_at, self._seconds, self._progress = stop_at, seconds, progress
+
+    def before_run(self, run_context):
+        del run_context
+        (loss,) = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.LOSSES)[-1:]
+        step = tf.compat.v1.train.get_global_step()
+        return tf.compat.v1.train.SessionRunArgs([loss, step])
+
+    def after_run(self, run_context, run_values):
+        loss, before = run_values.results
+        self.losses.append(float(loss))
+        time.sleep(self._seconds)
+        with open(self._progress, "w") as file:
+            file.write(str(int(before) + 1))
+        if self._stop_at is not None and int(before) + 1 >= self._stop_at:
+            run_context.request_stop()
+
+
+def main() -> None:
+    model_dir, output, settings = sys.argv[1:]
+    given = json.loads(settings)
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    config = est.RunConfig(
+        model_dir=model_dir,
+        tf_random_seed=7,
+        log_step_count_steps=None,
+        save_checkpoints_steps=given.get("save_every", 1000),
+    )
+    me = f"{config.task_type}{config.task_id}"
+    stop_at = given["stop_at"] if given.get("stop_who") == me else None
+    watch = Watch(stop_at, given.get("seconds", 0.0), f"{output}.progress")
+    estimator = models.ESTIMATORS[given["model"]](config)
+    input_fn = getattr(models, given.get("input", "input_fn"))(given.get("batch", 8))
+    hooks = [watch] if given.get("hooks", True) else []
+    estimator.train(input_fn, max_steps=given.get("max_steps"), hooks=hooks)
+    result = {"losses": watch.losses, "chief": config.is_chief}
+    step = estimator._live_model._traces["train"]
+    (trace,) = step.values()
+    result["values"] = {
+        name: variable.numpy().ravel().tolist() for name, variable in trace.variables.saved().items()
+    }
+    with open(output, "w") as file:
+        json.dump(result, file)
+
+
+if __name__ == "__main__":
+    main()
