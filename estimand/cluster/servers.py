@@ -59,6 +59,8 @@ def serve(
     while not (was_told(me, address) or watch.has_ended()):
         time.sleep(_SECONDS_BETWEEN_LOOKS)
     forget_farewell(me, address)
+    with contextlib.suppress(OSError):
+        os.rmdir(os.path.dirname(_file_of(me, address)))
     _log.info("%s has ended the training; %s is done.", chief, me)
 
 

@@ -174,8 +174,7 @@ class _Run:
         ):
             return self._from_the_start(given)
         batches = int(where.get("batches", 0))
-        assert self.latest is not None
-        companion = checkpoints.companion_prefix(self.latest)
+        companion = checkpoints.companion_prefix(self.latest) if self.latest else None
         if where.get("kind") == "iterator" and companion is not None:
             feeder = self._from_the_start(given)
             try:

@@ -140,6 +140,16 @@ class _ColumnLayer(keras.layers.Layer):
             }
         return super().__call__(features, *args, **kwargs)
 
+    def get_config(self) -> dict[str, Any]:
+        """Name, dtype and the like, and the columns as plain dicts."""
+        base = {"name": self.name, "trainable": self.trainable, "dtype": self.dtype}
+        return {**base, "feature_columns": fc.columns_to_config(self.feature_columns)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        columns = fc.columns_from_config(config["feature_columns"])
+        return cls(**{**config, "feature_columns": columns})
+
     def new_holder(self, name: str) -> _Weights:
         holder = _Weights(name=name)
         self._column_weights.append(holder)
@@ -224,6 +234,10 @@ class LinearModel(_ColumnLayer):
         super().__init__(checks.linear_columns(feature_columns), trainable, name, **kwargs)
         self.units = units
         self.sparse_combiner = sparse_combiner
+
+    def get_config(self) -> dict[str, Any]:
+        own = {"units": self.units, "sparse_combiner": self.sparse_combiner}
+        return {**super().get_config(), **own}
 
     def build(self, input_shape: Any = None) -> None:
         super().build(input_shape)

@@ -49,6 +49,8 @@ def test_servers_end_well_when_the_chief_says_so(tmp_path: Path) -> None:
     assert "chief has ended the training; ps 0 is done." in ps.printed
     assert "the program goes on" in ps.printed
     assert "the program goes on" in worker.printed
+    port = json.loads(configs[CHIEF])["cluster"]["ps"][0].rpartition(":")[2]
+    assert not Path(f"/tmp/estimand-ps-0-{port}").exists()
 
 
 @pytest.mark.usefixtures("server")

@@ -19,7 +19,7 @@ def test_programs_of_the_document_run_and_read_what_it_says(
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     programs = re.findall(r"^```python\n(.*?)^```", DOCUMENT.read_text(), flags=re.M | re.S)
-    assert len(programs) == 6
+    assert len(programs) == 7
     for program in programs:
         exec(compile(program, str(DOCUMENT), "exec"), names)
     printed = capsys.readouterr().out

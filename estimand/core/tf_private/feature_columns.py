@@ -57,3 +57,17 @@ def shared_table(creator: Any) -> SharedTable:
         ckpt_to_load_from=creator._ckpt_to_load_from,
         tensor_name_in_ckpt=creator._tensor_name_in_ckpt,
     )
+
+
+def columns_to_config(columns: Any) -> list[Any]:
+    """Columns as plain dicts, which `columns_from_config` makes columns of again."""
+    from tensorflow.python.feature_column import serialization
+
+    return serialization.serialize_feature_columns(columns)
+
+
+def columns_from_config(config: Any) -> list[Any]:
+    """The columns that `columns_to_config` was given."""
+    from tensorflow.python.feature_column import serialization
+
+    return serialization.deserialize_feature_columns(config)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from estimand.serving.lean import frames, messages
-from estimand.serving.lean.frames import Code, read_u32
+from estimand.serving.lean.frames import Code
 from estimand.serving.lean.headers import HEAD, OK_TRAILERS, trailers
 from estimand.serving.lean.messages import PREFIX_SIZE
 from estimand.serving.lean.sending import Sender
@@ -49,7 +49,7 @@ class Calls:
             if stream.ended:
                 self.data(stream, b"", True)
 
-    def data(self, stream: Stream, payload: bytes, is_last: bool) -> None:
+    def data(self, stream: Stream, payload: bytes | bytearray, is_last: bool) -> None:
         """A part of the request; what comes after a refusal is passed over."""
         if stream.trailers is not None:
             return
@@ -59,20 +59,13 @@ class Calls:
                 self._progress(stream, len(payload))
                 if not is_last:
                     return
-                payload = bytes(stream.body)
-                stream.body = None
+                payload, stream.body = stream.body, None
             elif not is_last:
                 stream.body = bytearray(payload)
                 self._progress(stream, len(payload))
                 return
-            size = len(payload)
-            if size < PREFIX_SIZE:
-                raise StatusError.of("INTERNAL", "The request has no message.")
-            is_whole = read_u32(payload, 1)[0] == size - PREFIX_SIZE
-            if payload[0] or not is_whole or size > self._limits.message_bytes:
-                body, compressed = self._unusual(stream, payload)
-            else:
-                body, compressed = payload[PREFIX_SIZE:], False
+            compressed = self._is_compressed(stream, payload)
+            body = bytes(memoryview(payload)[PREFIX_SIZE:])
             if stream.deadline is not None and self._loop.time() >= stream.deadline:
                 raise _too_late()
         except StatusError as error:
@@ -80,10 +73,14 @@ class Calls:
         else:
             stream.task = self._loop.create_task(self._run(stream, body, compressed))
 
-    def _unusual(self, stream: Stream, payload: bytes) -> tuple[bytes, bool]:
-        size = messages.size_of(payload, self._limits.message_bytes)
-        body = messages.body_of(payload, size)
-        return body, messages.is_compressed(payload, stream.opening.encoding)
+    def _is_compressed(self, stream: Stream, payload: bytes | bytearray) -> bool:
+        """Judges a whole request on the way."""
+        size = len(payload)
+        if size < PREFIX_SIZE:
+            raise StatusError.of("INTERNAL", "The request has no message.")
+        if messages.size_of(payload, self._limits.message_bytes) != size:
+            raise messages.not_one(payload)
+        return payload[0] != 0 and messages.is_compressed(payload[0], stream.opening.encoding)
 
     def _progress(self, stream: Stream, grown: int) -> None:
         """Judge an unfinished request, and open its window if all of it fits into memory."""
@@ -101,7 +98,7 @@ class Calls:
                 stream.is_waiting_for_room = True
                 self._shared.room.ask(stream.expected, _Entry(self, stream))
         if len(body) > stream.expected:
-            messages.body_of(bytes(body[: stream.expected + 1]), stream.expected)  # says it
+            raise messages.not_one(body)
         if stream.room:
             self._open_window(stream)
 

@@ -65,20 +65,16 @@ def size_of(start: bytes | bytearray, limit: int) -> int:
     return PREFIX_SIZE + size
 
 
-def body_of(message: bytes, size: int) -> bytes:
-    """The one message of a unary request; `size` is what its prefix announced."""
-    if len(message) != size:
-        if len(message) < size or size < PREFIX_SIZE:
-            raise StatusError.of("INTERNAL", "The request ends in the middle of its message.")
-        raise StatusError.of("INTERNAL", "The request has more than the one message it may have.")
-    return message[PREFIX_SIZE:]
+def not_one(message: bytes | bytearray) -> StatusError:
+    """Of a request that is not the one message that its prefix announces."""
+    if len(message) < PREFIX_SIZE + read_u32(message, 1)[0]:
+        return StatusError.of("INTERNAL", "The request ends in the middle of its message.")
+    return StatusError.of("INTERNAL", "The request has more than the one message it may have.")
 
 
-def is_compressed(message: bytes, encoding: bytes) -> bool:
-    if message[0] == 0:
-        return False
-    if message[0] != 1:
-        raise StatusError.of("INTERNAL", f"Unknown flags {message[0]} of a message.")
+def is_compressed(flags: int, encoding: bytes) -> bool:
+    if flags != 1:
+        raise StatusError.of("INTERNAL", f"Unknown flags {flags} of a message.")
     if encoding not in _WINDOW_BITS:
         raise StatusError.of("INTERNAL", "A message is compressed, but grpc-encoding names no way.")
     return True

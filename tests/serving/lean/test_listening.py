@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import subprocess
 import sys
@@ -13,12 +14,14 @@ import hpack
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from estimand.core.errors import ConfigError, MissingExtraError
 from estimand.serving.flags import Flags
 from estimand.serving.lean.headers import HeaderReader, judge
 from estimand.serving.lean.health import Health
 from estimand.serving.lean.limits import Limits
 from estimand.serving.lean.listener import LeanServer
 from estimand.serving.lean.streams import Unary
+from estimand.serving.server import _Server
 from tests.serving.lean import fake
 
 DATA = Path(__file__).parent / "data"
@@ -32,6 +35,37 @@ def test_the_front_needs_neither_tensorflow_nor_grpcio() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
+
+
+# ---------------------------------------------------------------- the flag
+
+
+def test_an_unknown_back_end_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"--grpc_backend=fast is unknown\. Use grpcio or lean\."):
+        Flags(model_base_path="/m", grpc_backend="fast").check()
+
+
+def listen_lean(flags: Flags) -> None:
+    async def main() -> None:
+        await _Server(flags, print)._listen_lean(manager=None)
+
+    asyncio.run(main())
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        flags = Flags(port=taken.getsockname()[1], grpc_backend="lean")
+        with pytest.raises(ConfigError, match=r"gRPC cannot listen: .*Set another --port"):
+            listen_lean(flags)
+
+
+def test_the_lean_back_end_names_the_package_it_misses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hpack", None)
+    with pytest.raises(MissingExtraError, match=r"estimand\[serve\]"):
+        listen_lean(Flags(grpc_backend="lean"))
+
+
+# ---------------------------------------------------------------- sockets
 
 
 def tls() -> ssl.SSLContext:
