@@ -29,6 +29,7 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.engine import fetching
+from estimand.engine.distributed.lookahead import LookaheadFeeder
 from estimand.engine.distributed.mirrored import copies
 from estimand.engine.distributed.team import Team
 from estimand.engine.feeding import Feeder
@@ -139,6 +140,8 @@ class TrainingLoop:
         assert self.trace.stop is not None
         self.trace.stop.reset()
         self._target = team.least(self._last_step())
+        if isinstance(self._feeder, LookaheadFeeder):
+            self._feeder.agree(team)
         remaining = team.least(self._feeder.remaining)
         if remaining is not None:
             self._feeder.size = self._feeder.batches + remaining

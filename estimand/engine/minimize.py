@@ -13,7 +13,7 @@ from estimand.core.errors import ModelFnError
 from estimand.engine import eager_run, effects
 from estimand.engine.distributed import sharing
 from estimand.engine.distributed.replicas import current_replica
-from estimand.engine.variables import TracedVariables, traced_variables
+from estimand.engine.variables import TracedVariables, is_traced, traced_variables
 
 _NEXT_STEP = "estimand/next_step"
 
@@ -48,8 +48,15 @@ def minimize(
     if tf.executing_eagerly():
         return eager_run.minimize(optimizer, loss, variables)
     step = tf.compat.v1.train.get_or_create_global_step()
-    traced = traced_variables(tf.compat.v1.get_default_graph())
+    graph = tf.compat.v1.get_default_graph()
+    # A head may be used in a graph of TensorFlow's own, too: there nothing is traced.
+    traced = traced_variables(graph) if is_traced(graph) else None
     chosen = _all_trainable(traced) if variables is None else [_plain(v) for v in variables]
+    if traced is None:
+        raise ModelFnError(
+            f"est.minimize got {type(optimizer).__name__} of Keras outside of a model function. "
+            "There, use an optimizer of tf.compat.v1.train."
+        )
     keras_variables = {**traced.keras_variables, **{id(_plain(v)): v for v in variables or ()}}
     with sharing.shared(loss, loss_reduction) as share:
         return _train_op(optimizer, share, chosen, keras_variables, traced, step)
@@ -136,9 +143,11 @@ def _plain(variable: Any) -> tf.Variable:
     return variable if isinstance(variable, tf.Variable) else variable.value
 
 
-def _all_trainable(traced: TracedVariables) -> list[tf.Variable]:
+def _all_trainable(traced: TracedVariables | None) -> list[tf.Variable]:
     """What v1 code calls trainable, and what was built outside of the model function."""
     found = tf.compat.v1.trainable_variables()
+    if traced is None:
+        return found
     known = {id(v) for v in found}
     used = tf_private.variables_read_in(traced.graph)
     return found + [v for v in used if v.trainable and id(v) not in known]

@@ -16,6 +16,7 @@ from estimand.core.errors import ConfigError, InputError
 from estimand.core.modes import ModeKeys
 from estimand.engine import checkpoints, faults, initialization
 from estimand.engine.distributed.inputs import input_context, own_share
+from estimand.engine.distributed.lookahead import LookaheadFeeder
 from estimand.engine.distributed.replicas import local_replicas
 from estimand.engine.distributed.team import Team
 from estimand.engine.events import EventWriter
@@ -144,7 +145,8 @@ class _Run:
         self.feeder = self._feeder(given)
         self.session.next_batch = self.feeder.next_batch
         if estimator._config.save_input_position:
-            self.position = InputPosition(self.feeder, resumable=given.resumable)
+            resumable = given.resumable and not isinstance(self.feeder, LookaheadFeeder)
+            self.position = InputPosition(self.feeder, resumable=resumable)
         initialization.start_locals(self.trace, self.session)
         live.store.mark_changed()
         self.start_step = int(self.trace.global_step.numpy())
@@ -192,7 +194,11 @@ class _Run:
     def _from_the_start(self, given: ModelInput, skip: int = 0) -> Feeder:
         count = local_replicas(self.estimator._config.train_distribute)
         dataset = given.dataset.skip(skip) if skip else given.dataset
-        return Feeder(dataset, given.unpack, keep_alive=given, replicas=count)
+        options: dict[str, Any] = {"keep_alive": given, "replicas": count}
+        stop = self.trace.stop if self.trace is not None else None
+        if stop is not None and dataset.cardinality() == tf.data.UNKNOWN_CARDINALITY:
+            return LookaheadFeeder(dataset, given.unpack, stop=stop, **options)
+        return Feeder(dataset, given.unpack, **options)
 
     def _fill_variables(self) -> None:
         assert self.trace is not None and self.session is not None

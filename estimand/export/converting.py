@@ -281,7 +281,7 @@ def _add_output_names(graph_def: Any, outputs: Mapping[str, str]) -> dict[str, s
     """Give each output a tensor of its own: two of them may be the same tensor."""
     taken = {node.name for node in graph_def.node}
     graph = tf.Graph()
-    added = {}
+    added: dict[str, str] = {}
     with graph.as_default():
         tf.import_graph_def(graph_def, name="")
         for key, tensor in outputs.items():

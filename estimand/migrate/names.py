@@ -72,9 +72,9 @@ class Names:
 
     def _supplier(self, path: str) -> tuple[ModuleType, str] | None:
         """The module of ours with the longest name that the path begins with, and the rest."""
-        for alias, module in self._aliases.items():
+        for alias, name in self._aliases.items():
             if path == alias or path.startswith(f"{alias}."):
-                path = module + path.removeprefix(alias)
+                path = name + path.removeprefix(alias)
                 break
         parts = path.split(".")
         for count in range(len(parts), 0, -1):

@@ -97,10 +97,10 @@ class _Finder(ast.NodeVisitor):
             for alias in node.names:
                 bound.setdefault(alias.asname or alias.name, _imported_from(node, alias))
         elif isinstance(node, ast.Assign) and len(node.targets) == 1:
-            target = node.targets[0]
-            if isinstance(target, ast.Name):
-                bound.setdefault(target.id, self._target(node.value))
-                self._note_made(target.id, node.value)
+            assigned = node.targets[0]
+            if isinstance(assigned, ast.Name):
+                bound.setdefault(assigned.id, self._target(node.value))
+                self._note_made(assigned.id, node.value)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             bound.setdefault(node.id, None)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

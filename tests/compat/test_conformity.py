@@ -142,3 +142,21 @@ def test_a_metric_object_of_another_graph_is_refused() -> None:
         loss = tf.constant(1.0)
         with pytest.raises(ValueError, match="must be from the default graph"):
             est.EstimatorSpec("eval", loss=loss, eval_metric_ops={"mean": metric})
+
+
+def test_a_head_trains_in_a_graph_of_tensorflows_own() -> None:
+    with tf.Graph().as_default(), v1.Session() as session:
+        weight = v1.get_variable("w", initializer=[[0.0]])
+        spec = est.RegressionHead().create_estimator_spec(
+            features={},
+            mode="train",
+            logits=tf.constant([[1.0]]) @ weight,
+            labels=tf.constant([[1.0]]),
+            optimizer=v1.train.GradientDescentOptimizer(0.5),
+            trainable_variables=[weight],
+        )
+        session.run(v1.global_variables_initializer())
+        session.run(spec.train_op)
+        # The loss is (w - 1) ** 2, so one step of 0.5 from 0 leads to 1.
+        assert session.run(weight) == pytest.approx(1.0)
+        assert session.run(v1.train.get_global_step()) == 1

@@ -9,11 +9,11 @@ from unittest import mock
 
 import pytest
 import tensorflow as tf
-from tensorflow.python.training import server_lib
 
 import estimand as est
 from estimand.compat.install import installed
 from estimand.compat.private import executor, executor_evaluation, training
+from estimand.core import tf_private
 
 Executor = executor._TrainingExecutor
 Status = executor_evaluation._EvalStatus
@@ -40,7 +40,10 @@ TRAIN = est.TrainSpec(lambda: 1, max_steps=200)
 def test_a_worker_waits_its_turn_and_trains_behind_a_server() -> None:
     estimator = stranger(config=config("worker", 1))
     hook = tf.compat.v1.train.SessionRunHook()
-    with mock.patch.object(server_lib, "Server") as server, mock.patch.object(time, "sleep") as s:
+    with (
+        mock.patch.object(tf_private, "std_server") as server,
+        mock.patch.object(time, "sleep") as sleep,
+    ):
         Executor(estimator, TRAIN, None, train_hooks=[hook]).run()
     server.assert_called_with(
         estimator.config.cluster_spec,
@@ -50,7 +53,7 @@ def test_a_worker_waits_its_turn_and_trains_behind_a_server() -> None:
         protocol=None,
         start=False,
     )
-    s.assert_called_once_with(10)
+    sleep.assert_called_once_with(10)
     estimator.train.assert_called_with(
         input_fn=TRAIN.input_fn, max_steps=200, hooks=[hook], saving_listeners=None
     )

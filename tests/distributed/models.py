@@ -30,6 +30,16 @@ def input_fn(batch: int, repeat: bool = True):
     return fn
 
 
+def uneven_input_fn(batch: int):
+    """13 batches that nobody knows the number of: 7 for the first of two processes, 6 for the other."""
+
+    def fn() -> tf.data.Dataset:
+        dataset = input_fn(batch)().take(13)
+        return dataset.filter(lambda features, labels: tf.size(labels) > 0)
+
+    return fn
+
+
 def v1_model_fn(features, labels, mode):
     w = _v1.get_variable("net/w", [3, 1], initializer=_v1.constant_initializer(0.1))
     b = tf.Variable([0.0], name="b")

@@ -29,7 +29,7 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> Any:
     other = _replaced_executor()
     if other is not None:
         return other(estimator=estimator, train_spec=train_spec, eval_spec=eval_spec).run()
-    config = getattr(estimator, "config", None)
+    config: Any = getattr(estimator, "config", None)
     if getattr(config, "task_type", None) == roles.EVALUATOR and config.task_id > 0:
         raise ConfigError(
             "For distributed training, there can only be one `evaluator` task (with task id 0). "

@@ -42,6 +42,12 @@ class StopVote:
 
     # In the step
 
+    def cast_unless(self, more: tf.Tensor) -> tf.Operation:
+        """Ask all to stop after this step, unless there is `more` input."""
+        mine = tf.raw_ops.ReadVariableOp(resource=self._mine.handle, dtype=tf.float32)
+        vote = tf.where(more, mine, tf.maximum(mine, _STOP))
+        return tf.raw_ops.AssignVariableOp(resource=self._mine.handle, value=vote)
+
     def vote(self) -> tf.Tensor:
         return tf.raw_ops.ReadVariableOp(resource=self._mine.handle, dtype=tf.float32)
 

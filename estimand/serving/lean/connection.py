@@ -187,7 +187,7 @@ class Connection(asyncio.Protocol):
 
     def idle_frame(self, cost: int = 1) -> None:
         """A frame that brings no request."""
-        self.guard.idle_frame(self.shared.now, self.last_id >> 1, cost)
+        self.guard.idle_frame(self.shared.now, self.last_id >> 1, self.sender.sends, cost)
 
     # ------------------------------------------------------------ headers
 

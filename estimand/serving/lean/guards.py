@@ -63,11 +63,16 @@ class Guard:
         self._sends_at_ping = 0
         self._sends_at_reset = 0
 
-    def idle_frame(self, now: float, streams: int, cost: int = 1) -> None:
-        """A frame that brings no request. `streams`: how many were opened so far."""
-        if streams > self._paid:
-            self._frames.add((streams - self._paid) * self._limits.idle_frames_per_stream)
-            self._paid = streams
+    def idle_frame(self, now: float, streams: int, sends: int, cost: int = 1) -> None:
+        """A frame that brings no request.
+
+        Those that belong to work are free: some for each stream that was opened, and two for
+        each frame of an answer, whose reader opens two windows. Both are told as they are so far.
+        """
+        earned = streams * self._limits.idle_frames_per_stream + 2 * sends
+        if earned > self._paid:
+            self._frames.add(earned - self._paid)
+            self._paid = earned
         if not self._frames.take(cost, now):
             raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many frames that ask for nothing")
 

@@ -371,6 +371,18 @@ def test_a_smaller_first_window_may_make_a_window_negative(server: fake.Running)
         assert len(raw.answer(1)[1]) == 65
 
 
+def test_opening_windows_for_a_large_answer_is_no_flood(server: fake.Running) -> None:
+    with Raw(server.port) as raw:
+        raw.send(raw.call(1, b"8000000 a", path="/fake.Fake/Repeat"))
+        got = updates = 0
+        while got < 8_000_005:
+            size = len(raw.until(DATA, 1)[3])
+            raw.send(window_update(0, size), window_update(1, size))
+            got += size
+            updates += 2
+        assert updates > 3 * LIMITS.idle_frames
+
+
 def test_frames_are_no_larger_than_the_peer_wants(server: fake.Running) -> None:
     with Raw(server.port) as raw:
         raw.send(frames.settings({4: 2**20, 5: 20_000}), window_update(0, 2**20))
