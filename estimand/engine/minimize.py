@@ -52,12 +52,8 @@ def minimize(
     # A head may be used in a graph of TensorFlow's own, too: there nothing is traced.
     traced = traced_variables(graph) if is_traced(graph) else None
     chosen = _all_trainable(traced) if variables is None else [_plain(v) for v in variables]
-    if traced is None:
-        raise ModelFnError(
-            f"est.minimize got {type(optimizer).__name__} of Keras outside of a model function. "
-            "There, use an optimizer of tf.compat.v1.train."
-        )
-    keras_variables = {**traced.keras_variables, **{id(_plain(v)): v for v in variables or ()}}
+    known = {} if traced is None else traced.keras_variables
+    keras_variables = {**known, **{id(_plain(v)): v for v in variables or ()}}
     with sharing.shared(loss, loss_reduction) as share:
         return _train_op(optimizer, share, chosen, keras_variables, traced, step)
 
@@ -67,7 +63,7 @@ def _train_op(
     loss: tf.Tensor,
     chosen: list[tf.Variable],
     keras_variables: dict[int, Any],
-    traced: TracedVariables,
+    traced: TracedVariables | None,
     step: tf.Variable,
 ) -> tf.Operation | tf.Tensor:
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
@@ -78,6 +74,11 @@ def _train_op(
         return optimizer.get_updates(loss, chosen)[0]
     if hasattr(optimizer, "make_train_op"):  # an optimizer of ours, such as the canned ones
         return _advance(step, [optimizer.make_train_op(loss, chosen, step)])
+    if traced is None:
+        raise ModelFnError(
+            f"est.minimize got {optimizer!r} outside of a model function. There, use an optimizer "
+            "of tf.compat.v1.train."
+        )
     if not callable(getattr(optimizer, "apply", None)):
         raise ModelFnError(
             f"est.minimize got {optimizer!r} as optimizer. Pass a Keras optimizer such as "

@@ -66,10 +66,7 @@ def checked_labels(labels: Any, logits: tf.Tensor, dimension: int) -> tf.Tensor:
 def checked_range(labels: tf.Tensor, n_classes: int, message: str | None = None) -> tf.Tensor:
     """`labels`, which have to lie in [0, n_classes - 1]."""
     largest = n_classes - 1
-    told = message or (
-        f"Labels must be >= 0. Labels must be <= n_classes - 1, "
-        f"that is, Labels must be <= {largest + 1} - 1"
-    )
+    told = message or (f"Labels must be >= 0. Labels must be <= n_classes - 1, which is {largest}")
     with tf.name_scope("check_label_range"):
         if labels.dtype.is_integer:
             # Seen as unsigned, a negative number is larger than any label: one look finds both.

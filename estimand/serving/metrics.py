@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from typing import Any
 
 from estimand.serving.status import NAMES
 
@@ -49,6 +50,32 @@ class Metrics:
 
     def count(self, model: str, code: int = 0) -> int:
         return self._counts.get((model, code), 0)
+
+    @property
+    def started(self) -> float:
+        return self._started
+
+    @property
+    def edges(self) -> list[float]:
+        """Upper ends of the latency buckets in microseconds; the last bucket has none."""
+        return list(_BUCKETS)
+
+    def by_model(self) -> dict[str, dict[str, Any]]:
+        """The same numbers as plain values: requests by status, latencies by API."""
+        found: dict[str, dict[str, Any]] = {}
+        for (model, code), count in self._counts.items():
+            one = found.setdefault(model, {"requests": {}, "latencies": []})
+            one["requests"][NAMES[code]] = count
+        for (model, api, entrypoint), histogram in sorted(self._latencies.items()):
+            found[model]["latencies"].append(
+                {
+                    "api": api,
+                    "entrypoint": entrypoint,
+                    "counts": list(histogram.counts),
+                    "total": histogram.total,
+                }
+            )
+        return found
 
     def text(self) -> str:
         lines = [f"# TYPE {_PREFIX}request_count counter"]

@@ -72,6 +72,11 @@ class Model:
     def name(self) -> str:
         return self.settings.name
 
+    @property
+    def problem(self) -> str:
+        """What is wrong with its directory; empty if nothing is."""
+        return self._warned
+
     # ------------------------------------------------------------ finding a version
 
     def latest(self) -> LoadedVersion:

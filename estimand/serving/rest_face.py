@@ -25,6 +25,7 @@ from estimand.serving import (
 from estimand.serving.flags import Flags
 from estimand.serving.manager import Manager
 from estimand.serving.metrics import Metrics
+from estimand.serving.page.answers import PageAnswers
 from estimand.serving.rest_routes import Route
 from estimand.serving.servable import DEFAULT_SIGNATURE
 from estimand.serving.status import StatusError, from_exception, invalid
@@ -56,6 +57,7 @@ class RestFace:
         self._metrics = metrics
         self._flags = flags
         self._is_serving = is_serving
+        self._page = PageAnswers(manager, metrics, is_serving)
         self._routes: dict[tuple[str, str], Route] = {}
         self._timeout = flags.rest_api_timeout_in_ms / 1000
         self._most = flags.rest_api_max_body_bytes
@@ -68,10 +70,13 @@ class RestFace:
             return
         started = time.perf_counter()
         method = scope["method"]
-        path = scope["raw_path"].decode("latin-1")
+        path, query = scope["raw_path"].decode("latin-1"), scope["query_string"]
         headers: list[tuple[bytes, bytes]] = [_JSON]
         if path[:4].lower() == "/v1/" and method != "OPTIONS":
             http, body = await self._answer(method, path, scope, receive, started)
+        elif method in ("GET", "HEAD") and (found := await self._page.find(path, query)):
+            http, headers, body = found
+            headers = list(headers)
         else:
             http, kind, body = self._other(method, path, scope)
             headers = [kind]

@@ -22,6 +22,7 @@ OLD = sorted(path.name for path in FIXTURES.glob("v1_*"))
 MORE = {
     "v1_dnn_classifier_rmsprop": ["--momentum", "0.9"],
     "v1_linear_regressor_momentum": ["--momentum", "0.9", "--learning-rate", "0.01"],
+    "v1_linear_regressor_partitioned_momentum": ["--momentum", "0.9", "--learning-rate", "0.01"],
 }
 
 

@@ -92,7 +92,8 @@ def test_what_the_user_initializes_is_set_last_and_listed_files_travel(tmp_path:
         )
         name = tf.constant(str(tmp_path / "words.txt"), name="file")
         v1.add_to_collection(v1.GraphKeys.ASSET_FILEPATHS, name)
-        init = tf.group(v1.local_variables_initializer(), v1.assign(local, 12345))
+        with tf.control_dependencies([v1.local_variables_initializer()]):
+            init = tf.group(v1.assign(local, 12345))
         return est.EstimatorSpec(
             mode,
             predictions=features["x"],

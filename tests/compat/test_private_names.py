@@ -14,6 +14,7 @@ from estimand.compat.private import (
     base_head,
     canned_heads,
     eval_events,
+    executor,
     export,
     gc,
     optimizers,
@@ -137,16 +138,16 @@ def test_an_executor_runs_locally_with_hooks_of_its_own(tmp_path: Path) -> None:
 
     hook = Count()
     train_spec, eval_spec = est.TrainSpec(batches, max_steps=6), est.EvalSpec(batches, steps=1)
-    executor = training._TrainingExecutor(
+    made = executor._TrainingExecutor(
         small_estimator(tmp_path), train_spec, eval_spec, train_hooks=[hook]
     )
-    metrics, _ = executor.run()
+    metrics, _ = made.run()
     assert metrics["global_step"] == 6
     assert hook.steps == 6
 
 
 def test_an_executor_asks_its_listener_while_it_evaluates(tmp_path: Path) -> None:
-    class Listener(training._ContinuousEvalListener):
+    class Listener(executor._ContinuousEvalListener):
         def __init__(self) -> None:
             self.results: list[Any] = []
 
@@ -157,10 +158,10 @@ def test_an_executor_asks_its_listener_while_it_evaluates(tmp_path: Path) -> Non
     estimator = small_estimator(tmp_path).train(batches, steps=3)
     listener = Listener()
     spec = est.EvalSpec(batches, steps=1, start_delay_secs=0, throttle_secs=0)
-    executor = training._TrainingExecutor(
+    made = executor._TrainingExecutor(
         estimator, est.TrainSpec(batches, max_steps=100), spec, continuous_eval_listener=listener
     )
-    executor.run_evaluator()
+    made.run_evaluator()
     (result,) = listener.results
     assert result.status == "evaluated"
     assert result.metrics["global_step"] == 3
@@ -170,9 +171,9 @@ def test_an_executor_asks_its_listener_while_it_evaluates(tmp_path: Path) -> Non
 def test_an_executor_refuses_what_is_not_a_spec(tmp_path: Path) -> None:
     estimator = small_estimator(tmp_path)
     with pytest.raises(TypeError, match="`train_spec` must have type"):
-        training._TrainingExecutor(estimator, "spec", None)  # type: ignore[arg-type]
+        executor._TrainingExecutor(estimator, "spec", None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="`estimator` must have type"):
-        training._TrainingExecutor("estimator", est.TrainSpec(batches), None)  # type: ignore[arg-type]
+        executor._TrainingExecutor("estimator", est.TrainSpec(batches), None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="`eval_spec` must have type"):
         training._assert_eval_spec(None)
 

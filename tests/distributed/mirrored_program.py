@@ -1,6 +1,6 @@
 """Trains every model on one replica and on two, and writes down what came out, as JSON.
 
-    python mirrored_program.py OUTPUT [MODEL...]
+    python -m tests.distributed.mirrored_program OUTPUT [MODEL...]
 
 One process for all of it: logical devices can be made at the start of a process only.
 """
@@ -10,16 +10,13 @@ from __future__ import annotations
 import functools
 import json
 import logging
-import os
 import sys
 import tempfile
 
 import tensorflow as tf
 
-sys.path.insert(0, os.path.dirname(__file__))
-import models
-
 import estimand as est
+from tests.distributed import models
 
 STEPS, BATCH = 6, 8
 

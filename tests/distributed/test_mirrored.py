@@ -8,19 +8,25 @@ import subprocess
 import sys
 from pathlib import Path
 
-import models
 import numpy as np
 import pytest
 
-PROGRAM = Path(__file__).parent / "mirrored_program.py"
+from tests.distributed import models
+
+REPOSITORY = Path(__file__).parents[2]
 STEPS, BATCH = 6, 8
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     output = tmp_path_factory.mktemp("mirrored") / "results.json"
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    subprocess.run([sys.executable, PROGRAM, output], env=environment, check=True, timeout=400)
+    subprocess.run(
+        [sys.executable, "-m", "tests.distributed.mirrored_program", output],
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        cwd=REPOSITORY,
+        check=True,
+        timeout=280,
+    )
     return json.loads(output.read_text())
 
 

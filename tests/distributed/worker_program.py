@@ -1,22 +1,19 @@
 """One process of several that train together, as TF_CONFIG says; writes down what came out.
 
-    python worker_program.py MODEL_DIR OUTPUT '{"model": "v1", "max_steps": 6, ...}'
+python -m tests.distributed.worker_program MODEL_DIR OUTPUT '{"model": "v1", "max_steps": 6, ...}'
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
 import time
 
 import tensorflow as tf
 
-sys.path.insert(0, os.path.dirname(__file__))
-import models
-
 import estimand as est
+from tests.distributed import models
 
 
 class Watch(tf.compat.v1.train.SessionRunHook):
@@ -63,7 +60,8 @@ def main() -> None:
     step = estimator._live_model._traces["train"]
     (trace,) = step.values()
     result["values"] = {
-        name: variable.numpy().ravel().tolist() for name, variable in trace.variables.saved().items()
+        name: variable.numpy().ravel().tolist()
+        for name, variable in trace.variables.saved().items()
     }
     with open(output, "w") as file:
         json.dump(result, file)
