@@ -54,7 +54,7 @@ class Feeder:
         self._unpack = unpack
         self._keep_alive = keep_alive  # what the pipeline uses but does not own
         self._with_labels = with_labels
-        self.dataset = _lean(dataset)
+        self.dataset = lean(dataset)
         self.iterator = iter(self.dataset)
         self.handle = _handle(self.iterator)
         self.batches = 0
@@ -99,7 +99,7 @@ class Feeder:
         return element
 
 
-def _lean(dataset: tf.data.Dataset) -> tf.data.Dataset:
+def lean(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """The same pipeline without what costs time or memory and gives nothing here.
 
     TensorFlow appends an autotuned prefetch, which may hold hundreds of batches, all of them to

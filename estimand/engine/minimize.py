@@ -125,12 +125,22 @@ def _advance(step: tf.Variable, updates: Sequence[Any]) -> tf.Operation:
     Not an increment: several optimizers in one model function still make one step.
     """
     graph = tf.compat.v1.get_default_graph()
+    if traced_variables(graph).asynchronous:
+        return tf.group(*updates, _counted(graph, step))
     next_step = f"{_NEXT_STEP}/{current_replica()}"
     if not graph.get_collection(next_step):
         with tf.control_dependencies(None):
             graph.add_to_collection(next_step, step.read_value() + 1)
     with tf.control_dependencies(updates):
         return sharing.own_copy(step).assign(graph.get_collection(next_step)[0], read_value=False)
+
+
+def _counted(graph: tf.Graph, step: tf.Variable) -> tf.Operation:
+    """One op for the whole model function: what others count meanwhile must not be lost."""
+    if not graph.get_collection(_NEXT_STEP):
+        with tf.control_dependencies(None):
+            graph.add_to_collection(_NEXT_STEP, step.assign_add(1, read_value=False))
+    return graph.get_collection(_NEXT_STEP)[0]
 
 
 def _summarise_learning_rate(optimizer: Any) -> None:

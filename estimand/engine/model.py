@@ -101,6 +101,6 @@ class LiveModel:
 
     def forget(self) -> None:
         """Start over: the next trace makes new variables with new initial values."""
-        self.store = VariableStore(self.store.strategy)
+        self.store = VariableStore(self.store.given_strategy)
         self._traces.clear()
         self._programs.clear()

@@ -170,7 +170,7 @@ class StepProgram:
         )
         result, global_step, *rest = compiled(feeder.handle, *feed_values)
         feeder.batches += 1
-        fetched, batch = _as_asked(plan, rest)
+        fetched, batch = as_asked(plan, rest)
         return StepResult(result, int(global_step), fetched, batch)
 
     def _step(
@@ -228,7 +228,7 @@ class StepProgram:
                 )
             values = self._compiled[key](*batch)
         result = self.loop_on(batch, 1, XLA)
-        fetched, _ = _as_asked(plan, values)
+        fetched, _ = as_asked(plan, values)
         step = int(self.trace.global_step.read_value())
         return StepResult(result, step, fetched, batch if keep_batch else [])
 
@@ -247,7 +247,7 @@ class StepProgram:
         return self._counts[steps]
 
 
-def _as_asked(plan: FetchPlan, values: Sequence[tf.Tensor]) -> tuple[Any, list[tf.Tensor]]:
+def as_asked(plan: FetchPlan, values: Sequence[tf.Tensor]) -> tuple[Any, list[tf.Tensor]]:
     """The fetches in the structure that was asked for, and what of `values` is left."""
     reads = [to_numpy(r) for r in values[: len(plan.reads)]]
     rest = iter(values[len(plan.reads) :])

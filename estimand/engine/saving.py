@@ -13,6 +13,7 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.engine import fetching
 from estimand.engine.checkpoints import CheckpointWriter, Entry, Wanted
+from estimand.engine.distributed.parameter_servers import brought_here
 from estimand.engine.feeding import InputPosition
 from estimand.engine.session import TracedSession
 from estimand.engine.snapshot import SnapshotMemory
@@ -75,7 +76,8 @@ def _value(variable: Any) -> tf.Tensor:
     """The value now. The op alone takes a fifth of the time of `read_value`, at every save."""
     if isinstance(variable, tf.distribute.DistributedValues):
         return variable.read_value()
-    return tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
+    value = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
+    return brought_here(value, variable)
 
 
 def saveable_objects(trace: BuiltModel) -> list[Any]:

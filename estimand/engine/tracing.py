@@ -66,6 +66,7 @@ class Trace:
     variables: TracedVariables
     global_step: tf.Variable
     strategy: tf.distribute.Strategy | None = None
+    served: bool = False  # the variables are on parameter servers
     stop: StopVote | None = None  # where several processes have to stop together
     step_effects: list[tf.Operation] = field(default_factory=list)
     tensor_summaries: list[TensorSummary] = field(default_factory=list)
@@ -156,7 +157,7 @@ def trace_model(
             tf.compat.v1.set_random_seed(seed)
         with (
             replicas.entered(strategy),
-            store.tracing(graph) as variables,
+            store.tracing(graph, training=mode == ModeKeys.TRAIN) as variables,
             collect_v2_summaries() as summaries,
             tf_private.kept_resources() as kept,
         ):
@@ -165,7 +166,8 @@ def trace_model(
             def one_replica(number: int) -> tuple[EstimatorSpec, MetricSet | None]:
                 mine = flat_inputs[number * size : (number + 1) * size]
                 features, labels = pack_batch(element_spec, mine)
-                spec = _checked_spec(call_model_fn(features, labels, mode), mode)
+                with store.partitioning():
+                    spec = _checked_spec(call_model_fn(features, labels, mode), mode)
                 return spec, MetricSet.of(spec, variables) if mode == ModeKeys.EVAL else None
 
             if strategy is None:
@@ -181,7 +183,7 @@ def trace_model(
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(building_scopes(seed))
-        if strategy is None:  # that executor knows one device only
+        if strategy is None and store.servers is None:  # that executor knows one device only
             stack.enter_context(tf_private.single_threaded_tracing())
         wrapped = tf.compat.v1.wrap_function(build, signature)
     graph = wrapped.graph
@@ -191,6 +193,7 @@ def trace_model(
         wrapped=wrapped,
         inputs=list(graph.inputs[: len(signature)]),
         strategy=strategy,
+        served=store.servers is not None,
         **built,
     )
     effects.name_resources(graph, store.owner)

@@ -9,9 +9,10 @@ checkpoint of these variables therefore reads exactly like one of `tf.estimator`
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,7 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.engine.distributed.mirrored import make_variable
+from estimand.engine.distributed.parameter_servers import Servers, in_sync
 from estimand.engine.engine_variable import EngineVariable
 
 _Keys = tf.compat.v1.GraphKeys
@@ -43,6 +45,8 @@ class TracedVariables:
     metric_owned: set[str] = field(default_factory=set)
     # The Keras objects around our variables, for Keras optimizers.
     keras_variables: dict[int, Any] = field(default_factory=dict)
+    # Several workers update the variables, each when it has gradients.
+    asynchronous: bool = False
 
     def saved(self) -> dict[str, tf.Variable]:
         """The variables that belong into a checkpoint, by their names in it."""
@@ -76,8 +80,10 @@ class VariableStore:
     _numbers = itertools.count(1)
 
     def __init__(self, strategy: tf.distribute.Strategy | None = None) -> None:
+        self.given_strategy = strategy
         # Under a strategy every variable is made, once for all modes, the way it wants them.
-        self.strategy = strategy
+        self.strategy = in_sync(strategy)
+        self.servers = Servers.of(strategy)
         # Tables live in one space for the whole process: a prefix keeps estimators apart.
         self.owner = f"estimand_{next(self._numbers)}"
         self._shared: dict[str, EngineVariable] = {}
@@ -92,7 +98,11 @@ class VariableStore:
 
     @contextlib.contextmanager
     def tracing(
-        self, graph: tf.Graph, keep_local: dict[str, EngineVariable] | None = None
+        self,
+        graph: tf.Graph,
+        keep_local: dict[str, EngineVariable] | None = None,
+        *,
+        training: bool = False,
     ) -> Iterator[TracedVariables]:
         """Catch every variable created while `graph` is being built.
 
@@ -100,7 +110,10 @@ class VariableStore:
         for code that is run anew at every step.
         """
         traced = TracedVariables(
-            graph, kept_local=keep_local, keras_variables=dict(self._keras_variables)
+            graph,
+            kept_local=keep_local,
+            keras_variables=dict(self._keras_variables),
+            asynchronous=self.servers is not None and training,
         )
         graph.add_to_collection(_TRACED, traced)
         with self.extending(traced):
@@ -121,6 +134,10 @@ class VariableStore:
                 stack.enter_context(tf.variable_creator_scope(create))
             stack.enter_context(tf.variable_creator_scope(create))
             yield
+
+    def partitioning(self) -> contextlib.AbstractContextManager[None]:
+        """Around a model function: its variables are split among servers, if that is wanted."""
+        return contextlib.nullcontext() if self.servers is None else self.servers.partitioning()
 
     def adopt_foreign(self, traced: TracedVariables) -> None:
         """Take in variables that the traced code used but that were made outside of it."""
@@ -164,8 +181,10 @@ class VariableStore:
         if variable is None:
             # A local one belongs to this trace, which may be one of a single replica.
             mirrored = not local or tf.distribute.has_strategy()
-            strategy = self.strategy if mirrored else None
-            variable = known[name] = _make_variable(traced, name, trainable, kwargs, strategy)
+            make = functools.partial(make_variable, self.strategy if mirrored else None)
+            if self.servers is not None and (not local or traced.asynchronous):
+                make = self.servers.make_variable
+            variable = known[name] = _make_variable(traced, name, trainable, kwargs, make)
         else:
             _check_same_shape(name, variable, kwargs, keras_variable)
         if trainable and _Keys.TRAINABLE_VARIABLES not in collections:
@@ -233,14 +252,13 @@ def _make_variable(
     name: str,
     trainable: bool,
     kwargs: dict[str, Any],
-    strategy: tf.distribute.Strategy | None,
+    make: Callable[..., Any],
 ) -> Any:
     initial = kwargs.get("initial_value")
     with tf.init_scope():
         value, symbolic = _initial_value(traced, name, initial, kwargs.get("dtype"))
         with tf.compat.v1.name_scope(None):
-            variable = make_variable(
-                strategy,
+            variable = make(
                 initial_value=value,
                 trainable=trainable,
                 name=name,

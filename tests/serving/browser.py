@@ -9,11 +9,32 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-extensions",
+    "--disable-background-networking",
+    "--hide-scrollbars",
+    "--remote-debugging-pipe",
+)
+# Chromium reads its commands from file 3 and writes to file 4.
+LAUNCHER = """
+import os, sys
+commands, events = (os.dup(int(number)) for number in sys.argv[1:3])
+commands, events = os.dup(commands), os.dup(events)
+os.dup2(commands, 3)
+os.dup2(events, 4)
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
 
 
 def find_browser() -> str | None:
@@ -26,15 +47,9 @@ class Browser:
     def __init__(self, program: str, profile: Path) -> None:
         commands, self._commands = os.pipe()
         self._events, events = os.pipe()
-        flags = (
-            "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run "
-            "--disable-extensions --disable-background-networking --hide-scrollbars "
-            "--remote-debugging-pipe"
-        )
-        # Chromium reads its commands from file 3 and writes to file 4.
-        line = f'exec "$0" {flags} --user-data-dir="$1" about:blank 3<&{commands} 4>&{events}'
         self.process = subprocess.Popen(
-            ["sh", "-c", line, program, str(profile)],
+            [sys.executable, "-c", LAUNCHER, f"{commands}", f"{events}", program, *FLAGS]
+            + [f"--user-data-dir={profile}", "about:blank"],
             pass_fds=(commands, events),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

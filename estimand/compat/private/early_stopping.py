@@ -27,7 +27,7 @@ def _get_or_create_stop_var() -> tf.Variable:
         )
 
 
-class _StopOnPredicateHook(_v1.train.SessionRunHook):
+class _StopOnPredicateHook(tf.compat.v1.train.SessionRunHook):
     """Asks a function every so often, sets the variable and stops when it says so."""
 
     def __init__(
@@ -63,7 +63,7 @@ class _StopOnPredicateHook(_v1.train.SessionRunHook):
             run_context.request_stop()
 
 
-class _CheckForStoppingHook(_v1.train.SessionRunHook):
+class _CheckForStoppingHook(tf.compat.v1.train.SessionRunHook):
     """Stops once the variable is set."""
 
     def begin(self) -> None:

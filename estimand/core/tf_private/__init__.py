@@ -82,7 +82,9 @@ from estimand.core.tf_private.strategies import (
     keras_optimizer_belongs_to,
     keras_thread_settings,
     keras_thread_settings_applied,
+    on_each_worker,
     v1_optimizers_share_the_loss,
+    variable_partitioner,
     whole_variable,
 )
 from estimand.core.tf_private.summaries import (
@@ -141,6 +143,7 @@ __all__ = [
     "make_graph_tensors_hashable",
     "new_saved_model_message",
     "object_graph_names",
+    "on_each_worker",
     "order_control_flow_bodies",
     "plain_variables",
     "prefetched",
@@ -161,6 +164,7 @@ __all__ = [
     "text_file_of_table",
     "v1_optimizers_share_the_loss",
     "v1_summaries_stay_v1",
+    "variable_partitioner",
     "variables_read_in",
     "warn",
     "whole_variable",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -107,6 +107,22 @@ def keras_gradients_are_summed(optimizer: Any) -> None:
 def keras_optimizer_belongs_to(optimizer: Any, strategy: tf.distribute.Strategy) -> None:
     """A Keras optimizer made outside of the model function did not see the strategy."""
     optimizer._distribution_strategy = strategy
+
+
+def variable_partitioner(strategy: tf.distribute.Strategy) -> Any:
+    """The `variable_partitioner` that a ParameterServerStrategy was made with, which it hides."""
+    return getattr(strategy.extended, "_variable_partitioner", None)
+
+
+def on_each_worker(coordinator: Any, makers: Sequence[Callable[[], Any]]) -> Any:
+    """What each worker's own function returns there, as an argument for scheduled functions.
+
+    Called again when a worker has been restarted. `create_per_worker_dataset` does the same with
+    one function for all, which cannot know on which worker it is, nor read a share of the input.
+    """
+    workers = coordinator._cluster.workers
+    values = [w.create_resource(make) for w, make in zip(workers, makers, strict=True)]
+    return tf.distribute.coordinator.PerWorkerValues(tuple(values))
 
 
 def whole_variable(copy: tf.Variable) -> Any:

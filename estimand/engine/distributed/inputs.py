@@ -36,13 +36,18 @@ def own_share(
     As it is, if the input function took an `input_context`, or the Dataset's options say
     `AutoShardPolicy.OFF`.
     """
-    count = workers(strategy)
-    if count == 1 or takes_input_context(input_fn):
+    if takes_input_context(input_fn):
+        return given
+    return share_of(given, workers(strategy), number_of_worker(strategy))
+
+
+def share_of(given: ModelInput, count: int, number: int) -> ModelInput:
+    """The batches for one of `count` processes, unless the Dataset's options forbid to share."""
+    if count == 1:
         return given
     policy = given.dataset.options().experimental_distribute.auto_shard_policy
     if policy == _Policy.OFF:
         return given
-    number = number_of_worker(strategy)
     mine = None
     if policy in (_Policy.AUTO, _Policy.FILE):
         mine = _by_file(given.dataset, count, number, must=policy == _Policy.FILE)

@@ -22,6 +22,8 @@ from estimand.serving.lean.listener import LeanServer
 from estimand.serving.lean.streams import Streaming, Unary
 from estimand.serving.status import StatusError
 
+GOOD = {":status": "200", "content-type": "application/grpc", "grpc-status": "0"}
+
 
 @dataclass
 class Seen:

@@ -1,0 +1,254 @@
+"""Steps of a trace, run by the workers of a cluster with parameter servers.
+
+It stands where a `StepProgram` does: many steps in one go, or one with what hooks fetch. Many
+steps are cut into blocks, two for each worker under way, so that none has to wait for the chief;
+when the last one is done, nobody is at work, and hooks and checkpoints find everything at rest.
+"""
+
+from __future__ import annotations
+
+import collections
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimand.engine.compiled import PLAIN
+from estimand.engine.distributed.parameter_servers import Servers
+from estimand.engine.distributed.parameter_servers_input import WorkersInput
+from estimand.engine.fetching import FetchPlan
+from estimand.engine.program import StepResult, as_asked
+from estimand.engine.tracing import Trace
+
+_BLOCKS_PER_WORKER = 2
+_MOST_STEPS_PER_BLOCK = 100
+_NO_LIMIT = tf.int64.max
+# What a block answers, in one tensor: to fetch one costs the same as to fetch five.
+_DONE, _ENDED, _WORKER, _STEP, _RESULT = range(5)
+
+
+class ServedProgram:
+    """Runs `targets` of a trace once per batch, on whichever worker is free."""
+
+    def __init__(
+        self, trace: Trace, targets: Sequence[Any], result: tf.Tensor, servers: Servers
+    ) -> None:
+        self.trace = trace
+        self.targets = list(targets)
+        self.block_mode = PLAIN
+        self._result = result
+        self._servers = servers
+        self._functions: dict[Any, Any] = {}
+        self._ended: set[int] = set()  # workers whose input has ended
+        self._input: Any = None
+        self._last_result: float | None = None
+        self._step: int | None = None
+        self._counts_by_one = False
+
+    def expect_batches_of(self, batch_size: int | None) -> None:
+        """Nothing is compiled for a size here."""
+
+    def last_result(self) -> float | None:
+        """The result of the last step before the input ended."""
+        return self._last_result
+
+    # Many steps
+
+    def loop(self, feeder: WorkersInput, steps: int) -> tuple[Any, int]:
+        """Run `steps` steps; the result of the last one to end, and the global step."""
+        self._take(feeder)
+        function = self._function("loop", feeder, lambda *args: self._block(feeder, *args), tf.constant(0), tf.constant(0, tf.int64))
+        known = self._counts_by_one and self._step is not None
+        limit = tf.constant(self._step + steps if known else _NO_LIMIT, tf.int64)  # type: ignore[operator]
+        size = min(
+            _MOST_STEPS_PER_BLOCK, math.ceil(steps / (_BLOCKS_PER_WORKER * self._servers.workers))
+        )
+        under_way: collections.deque[tuple[int, Any]] = collections.deque()
+        left, done = steps, 0
+        while left or under_way:
+            while left and len(under_way) < _BLOCKS_PER_WORKER * self._servers.workers:
+                count = min(left, size)
+                left -= count
+                under_way.append((count, self._schedule(function, feeder, count, limit)))
+            count, answer = under_way.popleft()
+            values = answer.fetch()
+            done += int(values[_DONE])
+            self._note(values)
+            if values[_ENDED]:
+                left += count - int(values[_DONE])
+                if self._all_ended():
+                    left = 0
+        feeder.batches += done
+        if done < steps and self._all_ended():
+            raise tf.errors.OutOfRangeError(None, None, "End of input on all workers.")
+        return self._last_result, self._current_step()
+
+    def _schedule(self, function: Any, feeder: WorkersInput, count: int, limit: tf.Tensor) -> Any:
+        return self._servers.coordinator.schedule(
+            function, args=(feeder.iterators, tf.constant(count), limit)
+        )
+
+    def _block(
+        self, feeder: WorkersInput, source: Any, count: tf.Tensor, limit: tf.Tensor
+    ) -> tf.Tensor:
+        """Up to `count` steps, fewer where the input ends or the global step reaches `limit`.
+
+        The latter happens only after a worker was lost, whose block another one did again.
+        """
+        iterator, worker = source
+        nothing = tf.zeros([], self._result.dtype)
+
+        def go_on(index: tf.Tensor, more: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
+            wanted = (index < count) & more
+            return wanted & (tf.cast(self.trace.global_step.read_value(), tf.int64) < limit)
+
+        def body(index: tf.Tensor, _: tf.Tensor, last: tf.Tensor) -> tuple[Any, ...]:
+            if feeder.endless:
+                result = self._place([self._result], feeder.flatten(iterator.get_next()))[0]
+                return index + 1, tf.constant(True), result
+            batch = iterator.get_next_as_optional()
+
+            def run() -> tuple[Any, ...]:
+                result = self._place([self._result], feeder.flatten(batch.get_value()))[0]
+                return index + 1, tf.constant(True), result
+
+            return tf.cond(batch.has_value(), run, lambda: (index, tf.constant(False), last))
+
+        start = (tf.constant(0), tf.constant(True), nothing)
+        done, more, result = tf.while_loop(go_on, body, start, parallel_iterations=1)
+        return self._answer(done, tf.logical_not(more), worker, result)
+
+    # One step, with whatever is fetched beside it
+
+    def step(
+        self,
+        feeder: WorkersInput,
+        plan: FetchPlan,
+        feeds: Sequence[tf.Tensor] = (),
+        feed_values: Sequence[tf.Tensor] = (),
+        *,
+        keep_batch: bool = False,
+    ) -> StepResult:
+        """Run one step, with hooks' fetches and feeds; `keep_batch` also gives the batch."""
+        self._take(feeder)
+        key = (plan.key, tuple(f.name for f in feeds), keep_batch)
+        function = self._function(
+            key,
+            feeder,
+            lambda source, *values: self._one(feeder, source, plan, feeds, values, keep_batch),
+            *feed_values,
+        )
+        before = self._step
+        while True:
+            arguments = (feeder.iterators, *feed_values)
+            answer = self._servers.coordinator.schedule(function, args=arguments)
+            values, *rest = answer.fetch()
+            self._note(values)
+            if not values[_ENDED]:
+                break
+            if self._all_ended():
+                raise tf.errors.OutOfRangeError(None, None, "End of input on all workers.")
+        feeder.batches += 1
+        self._counts_by_one = before is not None and self._step == before + 1
+        fetched, batch = as_asked(plan, rest)
+        batch = [tf.convert_to_tensor(part) for part in batch]
+        return StepResult(values[_RESULT], int(values[_STEP]), fetched, batch)
+
+    def _one(
+        self,
+        feeder: WorkersInput,
+        source: Any,
+        plan: FetchPlan,
+        feeds: Sequence[tf.Tensor],
+        feed_values: Sequence[tf.Tensor],
+        keep_batch: bool,
+    ) -> list[tf.Tensor]:
+        iterator, worker = source
+
+        def run(element: Any) -> list[tf.Tensor]:
+            batch = feeder.flatten(element)
+            # Before the step in program order, which automatic control dependencies keep.
+            reads = [v.read_value() for v in plan.reads]
+            fetches = [self._result, *plan.graph_fetches]
+            result, *wanted = self._place(fetches, batch, feeds, feed_values)
+            return [result, *reads, *wanted, *(batch if keep_batch else ())]
+
+        if feeder.endless:
+            result, *rest = run(iterator.get_next())
+            return [self._answer(tf.constant(1), tf.constant(False), worker, result), *rest]
+        element = iterator.get_next_as_optional()
+        outputs: list[tf.Tensor] = []
+
+        def present() -> list[tf.Tensor]:
+            outputs[:] = run(element.get_value())
+            return outputs
+
+        def absent() -> list[tf.Tensor]:
+            return [_empty(t) for t in outputs]
+
+        there = element.has_value()
+        result, *rest = tf.cond(there, present, absent)
+        done = tf.cast(there, tf.int32)
+        return [self._answer(done, tf.logical_not(there), worker, result), *rest]
+
+    # Shared
+
+    def _place(
+        self,
+        fetches: Sequence[Any],
+        batch: Sequence[tf.Tensor],
+        feeds: Sequence[tf.Tensor] = (),
+        feed_values: Sequence[tf.Tensor] = (),
+    ) -> list[tf.Tensor]:
+        """The step and `fetches`, in the function being built; the tensors among the latter."""
+        given = dict(zip((t.name for t in self.trace.inputs), batch, strict=True))
+        given |= dict(zip((t.name for t in feeds), feed_values, strict=True))
+        fed = {t.name: t for t in (*self.trace.inputs, *feeds)}
+        everything = [*fetches, *self.targets]
+        values = self.trace.place(everything, list(fed.values()), [given[n] for n in fed])
+        return values[: sum(not isinstance(f, tf.Operation) for f in fetches)]
+
+    def _answer(
+        self, done: tf.Tensor, ended: tf.Tensor, worker: tf.Tensor, result: tf.Tensor
+    ) -> tf.Tensor:
+        step = self.trace.global_step.read_value()
+        return tf.stack([tf.cast(t, tf.float64) for t in (done, ended, worker, step, result)])
+
+    def _function(self, key: Any, feeder: WorkersInput, build: Callable[..., Any], *args: Any) -> Any:
+        key = (key, repr(feeder.spec), feeder.endless, *((a.shape, a.dtype) for a in args))
+        if key not in self._functions:
+            function = tf.function(build, autograph=False)
+            self._functions[key] = function.get_concrete_function(feeder.spec, *args)
+        return self._functions[key]
+
+    def _take(self, feeder: WorkersInput) -> None:
+        if self._input is not feeder:
+            self._input = feeder
+            self._ended.clear()
+            self._step = self._current_step()
+
+    def _note(self, values: np.ndarray) -> None:
+        worker = int(values[_WORKER])
+        if values[_ENDED]:
+            self._ended.add(worker)
+        else:
+            self._ended.discard(worker)  # restarted, it has begun its share anew
+        if values[_DONE]:
+            self._last_result = float(values[_RESULT])
+        self._step = max(int(values[_STEP]), self._step or 0)
+
+    def _all_ended(self) -> bool:
+        return len(self._ended) == self._servers.workers
+
+    def _current_step(self) -> int:
+        self._step = int(self.trace.global_step.numpy())
+        return self._step
+
+
+def _empty(like: tf.Tensor) -> tf.Tensor:
+    """Something of the same type, where there is no batch to compute it from."""
+    sizes = [] if like.shape.rank is None else like.shape.as_list()
+    shape = [size or 0 for size in sizes]
+    return tf.fill(shape, "") if like.dtype == tf.string else tf.zeros(shape, like.dtype)

@@ -1,0 +1,64 @@
+"""Before the first step of a training in a cluster with parameter servers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core.modes import ModeKeys
+from estimand.engine import initialization
+from estimand.engine.distributed.parameter_servers_input import WorkersInput, shares
+from estimand.engine.session import TracedSession
+from estimand.engine.tracing import Trace
+from estimand.estimator.data_checks import DataCheck
+from estimand.inputs.contract import ModelInput, call_input_fn
+
+_Keys = tf.compat.v1.GraphKeys
+
+
+def prepare(run: Any, input_fn: Callable[..., Any]) -> None:
+    """Make and fill the variables on the servers, and the inputs on the workers.
+
+    The position of the input is not saved: each worker is somewhere else in it, and none of them
+    waits. A training that goes on begins its input anew.
+    """
+    estimator = run.estimator
+    live = estimator._live_model
+    servers = live.store.servers
+    given = shares(functools.partial(_call, run, input_fn), input_fn, servers.workers)
+    run.given = given[0]
+    run.trace = trace = live.trace(ModeKeys.TRAIN, run.given.element_spec, run.seed)
+    run.session = TracedSession(trace)
+    run._data_check = DataCheck(trace, run.given, wanted=estimator._config.check_data)
+    run._fill_variables()
+    initialization.start_locals(trace, run.session)
+    run.feeder = WorkersInput(given, servers, input_fn, _tables_of(trace))
+    run.session.next_batch = run.feeder.next_batch
+    live.store.mark_changed()
+    run.start_step = int(trace.global_step.numpy())
+
+
+def _call(
+    run: Any, input_fn: Callable[..., Any], context: tf.distribute.InputContext
+) -> ModelInput:
+    estimator = run.estimator
+    estimator._forget_what_is_gone()
+    estimator._live_model.seed_input(ModeKeys.TRAIN, run.record.extra.get("input_seed", run.seed))
+    return call_input_fn(
+        input_fn,
+        mode=ModeKeys.TRAIN,
+        params=estimator.params,
+        config=estimator.config,
+        input_context=context,
+    )
+
+
+def _tables_of(trace: Trace) -> Callable[[], None]:
+    """Fills the lookup tables of the model function, on the worker where it is called."""
+    fill = [op for op in trace.collection(_Keys.TABLE_INITIALIZERS) if op is not None]
+    if not fill:
+        return lambda: None
+    return trace.prune(fill)  # type: ignore[return-value]
