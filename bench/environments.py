@@ -16,14 +16,21 @@ BENCH = Path(__file__).resolve().parent
 PROJECT = "project"
 UPSTREAM = "upstream"
 TORCH = "torch"
+WEB = "web"
 
 # What pip installs there; the project's own environment comes from pyproject.toml.
 REQUIREMENTS = {
     UPSTREAM: ["tensorflow-cpu==2.15.1", "tensorflow-estimator==2.15.0"],
     TORCH: ["torch==2.13.0", "lightning", "numpy"],
+    WEB: ["tensorflow-cpu==2.21.0", "keras", "litserve==0.2.19", "fastapi", "orjson", "uvicorn"],
 }
 # The large import that every contestant of an environment needs.
-FRAMEWORK = {PROJECT: "tensorflow", UPSTREAM: "tensorflow", TORCH: "torch"}
+FRAMEWORK = {
+    PROJECT: "tensorflow",
+    UPSTREAM: "tensorflow",
+    TORCH: "torch",
+    WEB: "numpy",  # servers are processes of their own
+}
 
 
 def folder() -> Path:

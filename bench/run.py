@@ -31,6 +31,10 @@ WORKLOADS = (
     "checkpoint",
     "repeated_evaluate",
     "train_and_evaluate",
+    "serving_rest",
+    "serving_grpc",
+    "serving_batching",
+    "serving_swap",
 )
 
 

@@ -111,6 +111,7 @@ _HOME = {
     "keras": "estimand.bridge.keras",
     "learn_runner": "estimand.estimator.lifecycle.learn_runner",
     "records": "estimand.inputs.records",
+    "serving": "estimand.serving",
 }
 
 __all__ = sorted(_HOME)
@@ -124,6 +125,7 @@ if TYPE_CHECKING:
     from estimand import heads as heads
     from estimand import hooks as hooks
     from estimand import inputs as inputs
+    from estimand import serving as serving
     from estimand.bridge import fine_tuning as fine_tuning
     from estimand.bridge import keras as keras
     from estimand.canned import BaselineClassifier as BaselineClassifier

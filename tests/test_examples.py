@@ -22,6 +22,7 @@ EXPECTED = {
     "keras_model.py": "the Keras model loaded from it",
     "legacy_iris.py": "batch_normalization/moving_mean",
     "debug_eagerly.py": "first prediction",
+    "embedding_servable.py": "REST: nearest to cat: dog",
 }
 
 

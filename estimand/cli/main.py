@@ -14,6 +14,7 @@ from estimand.cli.label import label
 from estimand.cli.launch import launch
 from estimand.cli.migrate import migrate
 from estimand.cli.predict import predict
+from estimand.cli.query import query
 from estimand.cli.records import records
 from estimand.cli.retrain import retrain
 from estimand.cli.run import run
@@ -40,6 +41,7 @@ main.add_command(launch)
 main.add_command(migrate)
 main.add_command(records)
 main.add_command(predict)
+main.add_command(query)
 main.add_command(retrain)
 main.add_command(run)
 main.add_command(serve)

@@ -21,6 +21,8 @@ def _options(command: Command) -> Command:
     for one in reversed(fields(Flags)):
         kind = type(one.default)
         extra: dict[str, Any] = {"type": kind, "default": one.default}
+        if kind is tuple:
+            extra = {"type": str, "multiple": True}
         if kind is bool:  # --enable_batching as well as --enable_batching=true
             extra |= {"is_flag": False, "flag_value": "true"}
         option = click.option(
@@ -28,7 +30,7 @@ def _options(command: Command) -> Command:
             one.name,
             help=one.metadata["help"],
             hidden=one.metadata["accepted_only"],
-            show_default=one.default != "",
+            show_default=one.default not in ("", ()),
             **extra,
         )
         command = option(command)
@@ -54,10 +56,11 @@ def serve(context: click.Context, **given: Any) -> None:
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         with quiet_start(verbose):
-            from estimand.serving import server
+            from estimand.serving import server, workers
 
             server.require_packages()
-            import tensorflow  # noqa: F401
+            if flags.num_workers <= 1 or workers.is_worker():  # who only watches needs none
+                import tensorflow  # noqa: F401
         server.log_to_stderr(verbose)
         server.serve(flags, say=click.echo)
     except EstimandError as error:

@@ -105,7 +105,9 @@ def _parameter_servers(config: Any) -> Any:
 
     me = Task(config.task_type, config.task_id)
     wait_for_peers(config._cluster, timeout_of(config), me=me)
-    return tf.distribute.ParameterServerStrategy(_resolver(config))
+    return tf.distribute.ParameterServerStrategy(
+        _resolver(config), variable_partitioner=config.variable_partitioner
+    )
 
 
 def _resolver(config: Any) -> Any:

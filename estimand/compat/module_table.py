@@ -267,7 +267,8 @@ PRIVATE: dict[str, Names] = {
     "head.regression_head": _at(
         "estimand.heads", "RegressionHead PoissonRegressionHead LogisticRegressionHead"
     ),
-    "head.sequential_head": _at("estimand.heads", "SequentialHeadWrapper"),
+    "head.sequential_head": _at("estimand.heads", "SequentialHeadWrapper")
+    | _at(f"{_OURS}.base_head", "_flatten_tensor"),
     "hooks.basic_session_run_hooks": _at("estimand.hooks", _HOOKS),
     "hooks.hooks": _at(
         "estimand.experimental", "InMemoryEvaluatorHook make_stop_at_checkpoint_step_hook"

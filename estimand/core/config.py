@@ -96,6 +96,7 @@ class RunConfig:
     save_input_position: bool = _setting("Save the input's position beside checkpoints.")
     progress: bool | None = _setting("Show a live line; None: only on a terminal.")
     check_data: bool = _setting("Look through the first batch for likely mistakes.")
+    variable_partitioner: Callable[..., Any] | None = _setting("Splits variables among servers.")
 
     task_type: str = _setting("The role of this process.")
     task_id: int = _setting("Its index among those of the same role.")
@@ -134,6 +135,7 @@ class RunConfig:
         save_input_position: bool = True,
         progress: bool | None = None,
         check_data: bool = True,
+        variable_partitioner: Callable[..., Any] | None = None,
     ) -> None:
         given = {name: value for name, value in locals().items() if name in _REPLACEABLE}
         if save_checkpoints_steps is _DEFAULT and save_checkpoints_secs is _DEFAULT:
@@ -357,6 +359,7 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("save_input_position", _is_bool, "save_input_position should be True or False"),
     ("progress", _is_bool, "progress should be True, False or None"),
     ("check_data", _is_bool, "check_data should be True or False"),
+    ("variable_partitioner", callable, "variable_partitioner should be callable"),
 )
 
 

@@ -24,7 +24,9 @@ Values = Sequence[Any]
 
 def to_numpy(value: Any) -> Any:
     """An eager tensor as `Session.run` would have returned it."""
-    return value.numpy() if hasattr(value, "numpy") else np.asarray(value)
+    if hasattr(value, "numpy"):
+        return value.numpy()
+    return value if isinstance(value, bytes) else np.asarray(value)
 
 
 @dataclass(frozen=True)

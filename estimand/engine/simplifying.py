@@ -32,7 +32,7 @@ def simplified(part: Any, given: Mapping[str, tf.Tensor], fetches: Iterable[str]
     """
     outside = {name.split(":")[0] for name in given}
     inside = {node.name for node in part.node}
-    if len(part.node) > _MOST_NODES or outside & inside:
+    if not inside or len(part.node) > _MOST_NODES or outside & inside:
         return part
     if any(not name.endswith(":0") for name in given):
         return part
@@ -42,7 +42,7 @@ def simplified(part: Any, given: Mapping[str, tf.Tensor], fetches: Iterable[str]
         _add_stand_in(graph, name.split(":")[0], tensor)
     try:
         result = tf_private.simplify_graph(graph, fetches)
-    except (tf.errors.OpError, RuntimeError) as error:
+    except (tf.errors.OpError, RuntimeError, ValueError) as error:
         _log.debug("The step is run as it is: %s", error)
         return part
     if _calls_new_functions(result, part):

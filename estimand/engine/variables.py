@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
-from estimand.engine.distributed.mirrored import make_variable
+from estimand.engine.distributed.mirrored import make_variable, with_keras_aggregation
 from estimand.engine.distributed.parameter_servers import Servers, in_sync
 from estimand.engine.engine_variable import EngineVariable
 
@@ -181,7 +181,10 @@ class VariableStore:
         if variable is None:
             # A local one belongs to this trace, which may be one of a single replica.
             mirrored = not local or tf.distribute.has_strategy()
-            make = functools.partial(make_variable, self.strategy if mirrored else None)
+            strategy = self.strategy if mirrored else None
+            make = functools.partial(make_variable, strategy, is_local=local)
+            if keras_variable is not None and self.strategy is not None and not trainable:
+                kwargs = with_keras_aggregation(keras_variable, kwargs)
             if self.servers is not None and (not local or traced.asynchronous):
                 make = self.servers.make_variable
             variable = known[name] = _make_variable(traced, name, trainable, kwargs, make)

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.modes import ModeKeys
-from estimand.engine import initialization
+from estimand.engine import checkpoints, initialization
 from estimand.engine.distributed.parameter_servers_input import WorkersInput, shares
 from estimand.engine.session import TracedSession
 from estimand.engine.tracing import Trace
@@ -46,7 +46,10 @@ def _call(
 ) -> ModelInput:
     estimator = run.estimator
     estimator._forget_what_is_gone()
-    estimator._live_model.seed_input(ModeKeys.TRAIN, run.record.extra.get("input_seed", run.seed))
+    done = 0 if run.latest is None else checkpoints.checkpoint_step(run.latest)
+    # Another order than that of the steps before, also where the user has fixed the seed.
+    seed = int(run.record.extra.get("input_seed", run.seed)) + done
+    estimator._live_model.seed_input(ModeKeys.TRAIN, seed % 2**31)
     return call_input_fn(
         input_fn,
         mode=ModeKeys.TRAIN,

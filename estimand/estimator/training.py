@@ -17,6 +17,8 @@ from estimand.core.modes import ModeKeys
 from estimand.engine import checkpoints, faults, initialization
 from estimand.engine.distributed.inputs import input_context, own_share
 from estimand.engine.distributed.lookahead import LookaheadFeeder
+from estimand.engine.distributed.parameter_servers import in_sync, losses_told, uses_servers
+from estimand.engine.distributed.parameter_servers_program import ServedProgram
 from estimand.engine.distributed.replicas import local_replicas
 from estimand.engine.distributed.team import Team
 from estimand.engine.events import EventWriter
@@ -30,7 +32,7 @@ from estimand.engine.progress import Progress
 from estimand.engine.saving import ModelSaver
 from estimand.engine.session import TracedSession
 from estimand.engine.tracing import Trace
-from estimand.estimator import eager, teamwork
+from estimand.estimator import eager, served, teamwork
 from estimand.estimator.block_mode_choice import BlockModeChoice
 from estimand.estimator.data_checks import DataCheck
 from estimand.estimator.surroundings import make_writer, model_seed
@@ -60,15 +62,22 @@ def train(
             "RunConfig(run_eagerly=True) runs model_fn in this process alone; it does not go "
             f"together with train_distribute={strategy!r}. Leave one of them out."
         )
-    team = Team.of(strategy)
-    with teamwork.model_dir_of(estimator, team) as latest, teamwork.losses_told(team):
+    team = Team.of(in_sync(strategy))
+    with (
+        teamwork.model_dir_of(estimator, team) as latest,
+        teamwork.losses_told(team),
+        losses_told(strategy),
+    ):
         done = max_steps and latest and checkpoints.checkpoint_step(latest) >= max_steps
         if teamwork.chief_says(team, bool(done)):
             _log.info("Skipping training since max_steps has already saved.")
             return
         run = _Run.start(estimator, latest, team)
         with faults.told_plainly(lambda: run.given, eager=eagerly):
-            if eagerly:
+            if uses_servers(strategy):
+                served.prepare(run, input_fn)
+                run.loop(hooks, saving_listeners, steps, max_steps)
+            elif eagerly:
                 run.train_eagerly(input_fn, hooks, saving_listeners, steps, max_steps)
             else:
                 run.prepare(input_fn)
@@ -108,6 +117,8 @@ class _Run:
         meta = (checkpoints.read_meta(latest) if latest else None) or {}
         run = cls(estimator, latest, record, meta, model_seed(estimator, record), team)
         interrupted = bool(meta) and not meta.get("complete", True)
+        # Where workers do not wait for each other, there is no one place in the input to go on.
+        interrupted &= not uses_servers(estimator._config.train_distribute)
         run.resumes = interrupted and "input_seed" in record.extra
         if not run.resumes:
             # A new call begins its input anew, in an order of its own; a resumed one repeats
@@ -363,9 +374,12 @@ class _Run:
             loss = loop.last_loss
             _log.info("Loss for final step: %s.", getattr(loss, "numpy", lambda: loss)())
 
-    def _program(self, trace: Trace) -> StepProgram:
-        def make() -> StepProgram:
+    def _program(self, trace: Trace) -> Any:
+        def make() -> Any:
             targets = [trace.spec.train_op, *trace.step_effects]
+            servers = self.estimator._live_model.store.servers
+            if servers is not None:
+                return ServedProgram(trace, targets, trace.spec.loss, servers)
             return StepProgram(trace, targets, trace.spec.loss)
 
         return self.estimator._live_model.program(trace, "train", make)

@@ -11,7 +11,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 import numpy as np
 import tensorflow as tf
@@ -31,6 +31,16 @@ FORMATS = {
     ".tfrecords": "tfrecord",
 }
 Row = Mapping[str, Any] | bytes
+
+
+class AnySignature(Protocol):
+    """What is needed of a signature, wherever its model runs."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def inputs(self) -> Mapping[str, TensorInfo]: ...
 
 
 def read_rows(path: str, file_format: str | None = None) -> Iterator[Row]:
@@ -67,15 +77,17 @@ def predict_rows(
     model: LoadedModel, signature: Signature, rows: Iterable[Row], batch_size: int
 ) -> Iterator[dict[str, Any]]:
     """One dict of plain values per row."""
+    schema = model.card.get("features", {}).get("infer", {}).get("features", {})
     source = iter(rows)
     done = 0
     while batch := list(itertools.islice(source, batch_size)):
-        outputs = _called(signature, _inputs(model, signature, batch, done), done, len(batch))
+        inputs = inputs_of_rows(signature, batch, schema, done)
+        outputs = _called(signature, inputs, done, len(batch))
         columns = {
             name: _column(signature, name, value, len(batch)) for name, value in outputs.items()
         }
         for i in range(len(batch)):
-            yield {name: _plain(column[i]) for name, column in columns.items()}
+            yield {name: plain_value(column[i]) for name, column in columns.items()}
         done += len(batch)
 
 
@@ -184,9 +196,13 @@ def _records(path: str) -> Iterator[Row]:
 # ------------------------------------------------------------------ rows to inputs
 
 
-def _inputs(
-    model: LoadedModel, signature: Signature, rows: Sequence[Row], first: int
+def inputs_of_rows(
+    signature: AnySignature, rows: Sequence[Row], schema: Mapping[str, Any], first: int = 0
 ) -> dict[str, Any]:
+    """The inputs of one call; `schema` says what types the features of tf.Examples have.
+
+    `first` is the number of rows before these, for messages.
+    """
     only = next(iter(signature.inputs.values())) if len(signature.inputs) == 1 else None
     takes_examples = only is not None and only.dtype == "string" and len(only.shape or ()) == 1
     if isinstance(rows[0], bytes):
@@ -195,15 +211,14 @@ def _inputs(
         return _parsed(signature, [row for row in rows if isinstance(row, bytes)])
     named = [row for row in rows if not isinstance(row, bytes)]
     if takes_examples and only is not None and only.name not in named[0]:
-        schema = model.card.get("features", {}).get("infer", {}).get("features", {})
-        return {only.name: [_example(row, schema, first + i) for i, row in enumerate(named)]}
+        return {only.name: [example_of_row(row, schema, first + i) for i, row in enumerate(named)]}
     return {
         name: [_cell(row, info, first + i) for i, row in enumerate(named)]
         for name, info in signature.inputs.items()
     }
 
 
-def _parsed(signature: Signature, records: Sequence[bytes]) -> dict[str, Any]:
+def _parsed(signature: AnySignature, records: Sequence[bytes]) -> dict[str, Any]:
     """Serialized examples as the inputs themselves."""
     spec = {name: _parse_spec(info) for name, info in signature.inputs.items()}
     try:
@@ -271,7 +286,8 @@ def _converted(value: Any, dtype: str, where: str, varying: bool = False) -> Any
     return value
 
 
-def _example(row: Mapping[str, Any], schema: Mapping[str, Any], number: int) -> bytes:
+def example_of_row(row: Mapping[str, Any], schema: Mapping[str, Any], number: int = 0) -> bytes:
+    """A serialized tf.Example. Types that the schema does not tell are those of the values."""
     features = {}
     for name, value in row.items():
         if value in ("", None):
@@ -301,14 +317,15 @@ def _feature(values: list[Any], dtype: str) -> tf.train.Feature:
 # ------------------------------------------------------------------ outputs to rows
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
+    """Without NumPy, and such that JSON can hold it."""
     if isinstance(value, bytes):
         try:
             return value.decode()
         except UnicodeDecodeError:
             return {"b64": base64.b64encode(value).decode()}
     if isinstance(value, np.ndarray | list):
-        return [_plain(v) for v in value]
+        return [plain_value(v) for v in value]
     if isinstance(value, np.floating | float) and not math.isfinite(value):
         # JSON has no numbers for these; the words are those of protobuf's JSON, and our reader's.
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

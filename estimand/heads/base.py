@@ -101,6 +101,18 @@ class Head(abc.ABC):
         from the loss to a train_op. `trainable_variables` are by default all of the model.
         `update_ops` run with the step; what Keras layers update runs by itself.
         """
+        if type(self)._create_tpu_estimator_spec is not Head._create_tpu_estimator_spec:
+            given = {
+                "labels": labels,
+                "optimizer": optimizer,
+                "trainable_variables": trainable_variables,
+                "train_op_fn": train_op_fn,
+                "update_ops": update_ops,
+                "regularization_losses": regularization_losses,
+            }
+            given = {name: value for name, value in given.items() if value is not None}
+            spec = self._create_tpu_estimator_spec(features, mode, logits, **given)
+            return spec.as_estimator_spec()
         check_mode(mode)
         _note_label_range(self.label_range, None)
         with tf.name_scope(self.name or "head"):
@@ -136,6 +148,12 @@ class Head(abc.ABC):
             )
         training.summarise(loss, regularization_losses, self._summary_key)
         return EstimatorSpec(mode, predictions=predictions, loss=loss, train_op=train_op)
+
+    def _create_tpu_estimator_spec(
+        self, features: Any, mode: str, logits: Any, labels: Any = None, **others: Any
+    ) -> Any:
+        """For heads written elsewhere that make their spec here, whatever it is to run on."""
+        raise NotImplementedError("TPUEstimatorSpec not available for this model head.")
 
     def _export_outputs(self, predictions: dict[Any, tf.Tensor]) -> dict[str, ExportOutput]:
         """The signatures of an export."""

@@ -22,9 +22,40 @@ def require(condition: Any, *told: Any) -> list[tf.Operation]:
     known = tf.get_static_value(condition)
     if known is None:
         return [tf.raw_ops.Assert(condition=condition, data=_data(told), summarize=_VALUES_TO_SHOW)]
-    if not known:
-        raise HeadError(" ".join(_text(part) for part in told))
-    return []
+    return [] if known else refuse(*told)
+
+
+def refuse(*told: Any) -> list[tf.Operation]:
+    """Say that something cannot be: at once, or in a graph for sessions when it is run.
+
+    Such graphs are built in one place and run in another, where callers expect the complaint.
+    """
+    if in_session_graph():
+        return [tf.raw_ops.Assert(condition=False, data=_data(told), summarize=_VALUES_TO_SHOW)]
+    raise HeadError(" ".join(_text(part).strip() for part in told))
+
+
+def in_session_graph() -> bool:
+    """Whether a graph is being built that a session, not the engine, is going to run."""
+    return (
+        not tf.executing_eagerly() and not tf.compat.v1.get_default_graph().building_function
+    )
+
+
+def shape_to_tell(tensor: tf.Tensor) -> Any:
+    """The shape of a tensor for `refuse`, with None where it is not known yet."""
+    return tf.shape(tensor) if in_session_graph() else tuple(tensor.shape.as_list())
+
+
+def same_shape(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """Whether two shapes, which may be of different lengths, are equal."""
+    equal = tf.raw_ops.Equal(x=first, y=second, incompatible_shape_error=False)
+    return tf.reduce_all(equal) & tf.equal(tf.size(first), tf.size(second))
+
+
+def of_unknown_shape(tensor: tf.Tensor) -> tf.Tensor:
+    """`tensor`, so that what is built on it does not look at its shape."""
+    return tf.compat.v1.placeholder_with_default(tensor, shape=None)
 
 
 def after(operations: Sequence[tf.Operation], tensor: tf.Tensor) -> tf.Tensor:

@@ -66,7 +66,8 @@ def checked_labels(labels: Any, logits: tf.Tensor, dimension: int) -> tf.Tensor:
 def checked_range(labels: tf.Tensor, n_classes: int, message: str | None = None) -> tf.Tensor:
     """`labels`, which have to lie in [0, n_classes - 1]."""
     largest = n_classes - 1
-    told = message or (f"Labels must be >= 0. Labels must be <= n_classes - 1, which is {largest}")
+    limit = f"{n_classes} - 1" if tf.executing_eagerly() else "n_classes - 1"
+    told = message or f"Labels must be >= 0. Labels must be <= {limit}, which is {largest}"
     with tf.name_scope("check_label_range"):
         if labels.dtype.is_integer:
             # Seen as unsigned, a negative number is larger than any label: one look finds both.
@@ -105,7 +106,9 @@ def _check_static_shape(labels: tf.Tensor, logits: tf.Tensor, dimension: int) ->
     if not shape.is_compatible_with(expected):
         raise HeadError(
             f"{_SHAPE.format(dimension)}, expected_labels_shape: {tuple(expected.as_list())}. "
-            f"labels_shape: {tuple(shape.as_list())}."
+            f"labels_shape: {tuple(shape.as_list())}. But for the last dimension, logits and labels "
+            "must have the same shape: labels have "
+            f"{tuple(shape[:-1].as_list())}, logits {tuple(logits.shape.as_list())}."
         )
 
 
@@ -133,9 +136,10 @@ def _same_batch(labels: tf.Tensor, logits: tf.Tensor, dimension: int) -> list[tf
     expected = tf.concat([logits_shape[:-1], [dimension]], axis=0)
     return require(
         tf.reduce_all(tf.equal(labels_shape, expected)),
-        f"{told} expected_labels_shape:",
+        told,
+        "expected_labels_shape: ",
         expected,
-        "labels_shape:",
+        "labels_shape: ",
         labels_shape,
     )
 
@@ -145,9 +149,12 @@ def _shaped_at_run_time(labels: tf.Tensor, logits: tf.Tensor, dimension: int) ->
     expected = tf.concat([tf.shape(logits)[:-1], [dimension]], axis=0)
     checks = require(
         tf.equal(tf.size(labels), tf.reduce_prod(expected)),
-        f"{_SHAPE.format(dimension)} expected_labels_shape:",
+        _SHAPE.format(dimension),
+        "expected_labels_shape: ",
         expected,
-        "labels_shape:",
+        "labels_shape: ",
+        tf.shape(labels),
+        "Received shape: ",
         tf.shape(labels),
     )
     shaped = tf.reshape(after(checks, labels), expected)

@@ -9,7 +9,14 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.errors import HeadError
-from estimand.heads.checks import after, require
+from estimand.heads.checks import (
+    after,
+    of_unknown_shape,
+    refuse,
+    require,
+    same_shape,
+    shape_to_tell,
+)
 
 SUM_OVER_BATCH_SIZE = "sum_over_batch_size"
 SUM = "sum"
@@ -122,19 +129,19 @@ def call_loss_fn(
         told = f"loss_fn must return Tensor of shape [D0, D1, ... DN, {dimension}]. "
         expected = logits.shape[:-1].concatenate([dimension]) if logits.shape.rank else logits.shape
         if not losses.shape.is_compatible_with(expected):
-            raise HeadError(
-                f"{told} logits_shape: {tuple(logits.shape.as_list())} "
-                f"loss_shape: {tuple(losses.shape.as_list())}"
-            )
+            shapes = shape_to_tell(logits), shape_to_tell(losses)
+            refusal = refuse(told, "logits_shape: ", shapes[0], "loss_shape: ", shapes[1])
+            return of_unknown_shape(after(refusal, losses))
         if losses.shape.is_fully_defined() and expected.is_fully_defined():
             return losses
         logits_shape, loss_shape = tf.shape(logits), tf.shape(losses)
         wanted = tf.concat([logits_shape[:-1], [dimension]], axis=0)
         checks = require(
-            tf.reduce_all(tf.equal(loss_shape, wanted)),
-            f"{told} logits_shape:",
+            same_shape(loss_shape, wanted),
+            told,
+            "logits_shape: ",
             logits_shape,
-            "loss_shape:",
+            "loss_shape: ",
             loss_shape,
         )
         return after(checks, losses)

@@ -51,6 +51,8 @@ class MultiClassHead(SingleHead):
         name: str | None = None,
     ) -> None:
         self._n_classes = _checked_n_classes(n_classes)
+        symbolic = tf.is_tensor(n_classes) and not tf.executing_eagerly()
+        self._logits_dimension = n_classes if symbolic else self._n_classes
         self._vocabulary = vocabulary_or_none(label_vocabulary)
         if self._vocabulary is not None and len(self._vocabulary) != self._n_classes:
             raise HeadError(
@@ -62,7 +64,7 @@ class MultiClassHead(SingleHead):
 
     @property
     def logits_dimension(self) -> int:
-        return self._n_classes
+        return self._logits_dimension
 
     @property
     def label_vocabulary(self) -> tuple[str, ...] | None:
@@ -74,7 +76,7 @@ class MultiClassHead(SingleHead):
 
     def predictions(self, logits: Any, keys: Sequence[str] | None = None) -> dict[str, tf.Tensor]:
         keys = wanted_keys(keys, _KEYS)
-        logits = checked_logits(logits, self.logits_dimension)
+        logits = checked_logits(logits, self._n_classes)
         made = {}
         with tf.name_scope("predictions"):
             if PredictionKeys.LOGITS in keys:
@@ -141,7 +143,8 @@ def _checked_n_classes(n_classes: Any) -> int:
     if n_classes is None:
         raise HeadError("n_classes cannot be None")
     try:
-        number = operator.index(n_classes)
+        symbolic = tf.is_tensor(n_classes) and not tf.executing_eagerly()
+        number = operator.index(tf.get_static_value(n_classes) if symbolic else n_classes)
     except TypeError:
         raise HeadError(
             f"n_classes must be an integer, given: {n_classes!r} of {type(n_classes)}."

@@ -191,8 +191,8 @@ class MultiLabelHead(SingleHead):
             )
         if name not in self._vocabulary.words:
             raise HeadError(
-                f"classes_for_class_based_metrics has {name!r}, which is not in label_vocabulary "
-                f"{list(self._vocabulary.words)}."
+                f"classes_for_class_based_metrics: {name!r} is not in list, which is to say in "
+                f"label_vocabulary {list(self._vocabulary.words)}."
             )
         return self._vocabulary.words.index(name)
 

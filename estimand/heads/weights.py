@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.errors import HeadError, HeadTypeError
-from estimand.heads.checks import after, require
+from estimand.heads.checks import after, of_unknown_shape, refuse, require, shape_to_tell
 
 _PER_EXAMPLE = "weights shape must be [D0, D1, ... DN] or [D0, D1, ... DN, 1]"
 _PER_LOGIT = (
@@ -43,7 +43,8 @@ def weights_for(
         weights = _fetched(features, column)
         message = _PER_LOGIT if per_logit else _PER_EXAMPLE
         if weights.shape.rank is None or logits.shape.rank is None:
-            return _shaped_at_run_time(weights, logits, message)
+            return _shaped_at_run_time(weights, logits, message, per_logit)
+        given = weights
         if weights.shape.rank == logits.shape.rank - 1:
             weights = tf.expand_dims(weights, -1)
         widths = (1, logits.shape[-1]) if per_logit else (1,)
@@ -52,11 +53,14 @@ def weights_for(
             and weights.shape[-1] in (*widths, None)
         )
         if not fits:
-            raise HeadError(
-                f"{message}, logits_shape: {tuple(logits.shape.as_list())}. "
-                f"weights_shape: {tuple(weights.shape.as_list())}. They are in feature "
-                f"{_key(column)!r}."
+            refusal = refuse(
+                f"{message}. The weights are in feature {_key(column)!r}.",
+                "logits_shape: ",
+                shape_to_tell(logits),
+                "weights_shape: ",
+                shape_to_tell(given),
             )
+            return of_unknown_shape(after(refusal, given))
         return after(_same_batch(weights, logits, widths, message), weights)
 
 
@@ -105,17 +109,18 @@ def _same_batch(
     same = tf.reduce_all(tf.equal(weights_shape[:-1], logits_shape[:-1]))
     if weights.shape[-1] is None:
         same &= tf.reduce_any([tf.equal(weights_shape[-1], width) for width in widths])
-    return require(same, f"{message} logits_shape:", logits_shape, "weights_shape:", weights_shape)
+    shapes = ("logits_shape: ", logits_shape, "weights_shape: ", weights_shape)
+    return require(same, f"{message}, ", *shapes)
 
 
-def _shaped_at_run_time(weights: tf.Tensor, logits: tf.Tensor, message: str) -> tf.Tensor:
+def _shaped_at_run_time(
+    weights: tf.Tensor, logits: tf.Tensor, message: str, per_logit: bool
+) -> tf.Tensor:
     """Weights of a rank no one knows yet: one per example, in whatever shape they come."""
     logits_shape = tf.shape(logits)
-    checks = require(
-        tf.equal(tf.size(weights), tf.reduce_prod(logits_shape[:-1])),
-        f"{message} logits_shape:",
-        logits_shape,
-        "weights_shape:",
-        tf.shape(weights),
-    )
-    return tf.reshape(after(checks, weights), tf.concat([logits_shape[:-1], [1]], axis=0))
+    examples, width = tf.reduce_prod(logits_shape[:-1]), tf.ones([], tf.int32)
+    if per_logit:
+        width = tf.where(tf.equal(tf.size(weights), examples), width, logits_shape[-1])
+    shapes = ("logits_shape: ", logits_shape, "weights_shape: ", tf.shape(weights))
+    checks = require(tf.equal(tf.size(weights), examples * width), f"{message}, ", *shapes)
+    return tf.reshape(after(checks, weights), tf.concat([logits_shape[:-1], [width]], axis=0))

@@ -17,6 +17,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import json
 import logging
 import os
 import time
@@ -30,6 +31,7 @@ log = logging.getLogger("estimand.serving")
 
 # What a browser needs to ask its user; programs send one of the first two kinds.
 CHALLENGES = (b'Bearer realm="estimand"', b'Basic realm="estimand"')
+_OPEN_PATHS = (b"/livez", b"/readyz")
 _SECONDS_BETWEEN_LOOKS = 1.0
 _SHORTEST = 8
 _LONGEST = 4096
@@ -71,6 +73,27 @@ class Tokens:
             if not self.allow(metadata() or ()):
                 raise refused()
             return await answer(body, deadline, metadata)
+
+        return guarded
+
+    def guard_app(self, app: Any) -> Any:
+        """An ASGI application that only callers with a token reach, but for the probes."""
+
+        async def guarded(scope: Any, receive: Any, send: Any) -> None:
+            is_open = scope["method"] == "OPTIONS" or scope["raw_path"] in _OPEN_PATHS
+            if is_open or self.allow(scope["headers"]):
+                await app(scope, receive, send)
+                return
+            error = refused()
+            body = json.dumps({"error": error.text}).encode()
+            headers = [
+                (b"content-type", b"application/json"),
+                (b"content-length", b"%d" % len(body)),
+                (b"connection", b"close"),  # the body is not read
+                *((b"www-authenticate", challenge) for challenge in CHALLENGES),
+            ]
+            await send({"type": "http.response.start", "status": error.http, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
 
         return guarded
 

@@ -71,6 +71,14 @@ class Flags:
         False, "Refuse a call whose method is not the one the signature was exported for."
     )
 
+    servable: tuple[str, ...] = _flag(
+        (), "module:Class of a custom servable, for models with this model_platform; repeatable."
+    )
+    load_op_library: tuple[str, ...] = _flag(
+        (), "Shared library (.so) with operations that models use; repeatable."
+    )
+    enable_reload_config_rpc: bool = _flag(True, "Answer HandleReloadConfigRequest.")
+
     # Batching
     adaptive_batching: bool = _flag(
         True, "Run together what is waiting, where rows were seen not to depend on each other."
@@ -91,10 +99,36 @@ class Flags:
     )
     rest_api_timeout_in_ms: int = _flag(30_000, "Time limit of a REST request.")
     rest_api_enable_cors_support: bool = _flag(False, "Answer cross-origin requests of browsers.")
+    rest_api_header_timeout_seconds: float = _flag(
+        10.0, "Time for the headers of a REST request to arrive."
+    )
+    rest_api_idle_timeout_seconds: float = _flag(
+        60.0, "How long a REST connection may be idle between requests."
+    )
+    rest_api_max_header_bytes: int = _flag(65_536, "Largest headers of a REST request.")
     drain_seconds: float = _flag(30.0, "After SIGTERM, time for running requests to end.")
     shutdown_delay_seconds: float = _flag(
         0.0, "After SIGTERM, keep serving (as not ready) so long, for load balancers to notice."
     )
+
+    num_workers: int = _flag(1, "Processes that serve at the same address.")
+
+    # Who may ask
+    ssl_config_file: str = _flag(
+        "", "Text-format SSLConfig: gRPC with TLS; with client_verify, for known clients only."
+    )
+    rest_api_ssl_config_file: str = _flag("", "The same for REST.")
+    auth_tokens_file: str = _flag(
+        "", "File of tokens, one a line; a request needs one as a bearer token or API key."
+    )
+
+    # Request logging
+    request_log_dir: str = _flag("", "Directory of the request logs (TFRecords for warm-up).")
+    request_log_sampling_rate: float = _flag(
+        0.0, "Part of the requests to log, from 0 to 1, for models without a logging_config."
+    )
+    request_log_max_bytes: int = _flag(64 * 2**20, "A log file of this size is ended.")
+    request_log_max_files: int = _flag(16, "So many log files of a model are kept.")
 
     # TensorFlow
     tensorflow_session_parallelism: int = _flag(0, "Threads of both pools below; 0 for automatic.")
@@ -161,10 +195,32 @@ def _problems(flags: Flags) -> list[str]:
             f"--rest_api_port={flags.rest_api_port} is the same as --port. Set another one, such "
             "as --rest_api_port=8501."
         )
+    found += _problems_together(flags)
     for one in fields(flags):
         value = getattr(flags, one.name)
         if isinstance(value, int | float) and not isinstance(value, bool) and value < 0:
             found.append(f"--{one.name}={value} is negative. Use 0 or more.")
+    return found
+
+
+def _problems_together(flags: Flags) -> list[str]:
+    found = []
+    if flags.num_workers > 1 and flags.grpc_socket_path and flags.grpc_backend == "grpcio":
+        found.append(
+            "--grpc_socket_path cannot be shared by several workers of grpcio. Add "
+            "--grpc_backend=lean, or leave out --num_workers."
+        )
+    if len(flags.servable) > 1 and not flags.model_config_file:
+        found.append(
+            f"--servable is set {len(flags.servable)} times for one model. Keep one, or tell the "
+            "models apart in --model_config_file by model_platform."
+        )
+    if flags.request_log_sampling_rate > 1:
+        found.append(
+            f"--request_log_sampling_rate={flags.request_log_sampling_rate} is larger than 1."
+        )
+    if flags.request_log_sampling_rate and not flags.request_log_dir:
+        found.append("--request_log_sampling_rate is set without --request_log_dir=DIR.")
     return found
 
 

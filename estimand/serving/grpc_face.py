@@ -6,6 +6,7 @@ Messages come and go as bytes: the answer of Predict is written in the wire form
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,12 +14,14 @@ from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
+from google.protobuf.wrappers_pb2 import StringValue
 from tensorflow_serving.apis import (
     classification_pb2,
     get_model_metadata_pb2,
     get_model_status_pb2,
     inference_pb2,
     model_management_pb2,
+    model_pb2,
     predict_pb2,
     regression_pb2,
 )
@@ -27,6 +30,7 @@ from estimand.serving import inferring, management, predicting
 from estimand.serving.flags import Flags
 from estimand.serving.manager import Manager
 from estimand.serving.metrics import Metrics
+from estimand.serving.page.answers import PageAnswers
 from estimand.serving.status import StatusError, from_exception, invalid
 
 log = logging.getLogger("estimand.serving")
@@ -34,6 +38,7 @@ log = logging.getLogger("estimand.serving")
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _PREDICTION_SERVICE = "tensorflow.serving.PredictionService"
 _MODEL_SERVICE = "tensorflow.serving.ModelService"
+_OWN_SERVICE = "estimand.serving.ModelService"
 
 Deadline = float | None  # a time of the event loop
 ReadMetadata = Callable[[], Any]  # pairs of key and value
@@ -48,6 +53,7 @@ class GrpcFace:
         self._metrics = metrics
         self._as_content = flags.enable_serialization_as_tensor_content
         self._check = flags.enable_signature_method_name_check
+        self._page = PageAnswers(manager, metrics, lambda: True)
 
     def table(self) -> dict[str, Answer]:
         """What answers each path; every back end serves this."""
@@ -63,6 +69,7 @@ class GrpcFace:
                 "GetModelStatus": self.get_model_status,
                 "HandleReloadConfigRequest": self.reload_config,
             },
+            _OWN_SERVICE: {"Describe": self.describe},
         }
         return {
             f"/{service}/{name}": self._counted(name, method)
@@ -106,7 +113,9 @@ class GrpcFace:
             )
             arrays = predicting.decode_inputs(plan, request.inputs)
             outputs = await plan.lane.run(arrays, deadline)
-            return predicting.encode_response(plan, outputs, self._as_content), version.name
+            answer = predicting.encode_response(plan, outputs, self._as_content)
+            self._log(version, "predict_log", body, answer)
+            return answer, version.name
 
     async def classify(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
         return await self._infer(
@@ -139,7 +148,9 @@ class GrpcFace:
             response.model_spec.name = version.name
             response.model_spec.version.value = version.number
             response.model_spec.signature_name = signature
-            return response.SerializeToString(), version.name
+            answer = response.SerializeToString()
+            self._log(version, f"{infer.__name__}_log", body, answer)
+            return answer, version.name
 
     async def multi_inference(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
         request = _parse(inference_pb2.MultiInferenceRequest, body)
@@ -152,7 +163,14 @@ class GrpcFace:
             )
         with self._manager.find_for(specs[0]) as version:
             response = await inferring.multi_inference(version, request, deadline, self._check)
-            return response.SerializeToString(), version.name
+            answer = response.SerializeToString()
+            self._log(version, "multi_inference_log", body, answer)
+            return answer, version.name
+
+    def _log(self, version: Any, kind: str, body: bytes, answer: bytes) -> None:
+        requests = self._manager.requests
+        if requests.wants(version.name):
+            requests.add(version, kind, body, answer, len(body) + len(answer))
 
     async def get_model_metadata(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
         request = _parse(get_model_metadata_pb2.GetModelMetadataRequest, body)
@@ -172,6 +190,16 @@ class GrpcFace:
         if error is not None:
             raise error
         return response.SerializeToString(), ""
+
+    async def describe(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
+        """What the page tells, for our client. A ModelSpec in, a StringValue with JSON out."""
+        spec = _parse(model_pb2.ModelSpec, body)
+        if not spec.name:
+            found: Any = {"models": sorted(self._manager.models)}
+        else:
+            with self._manager.find_for(spec) as version:
+                found = await self._page.describe(version)
+        return StringValue(value=json.dumps(found)).SerializeToString(), ""
 
 
 def _parse(kind: Any, body: bytes) -> Any:
@@ -218,7 +246,7 @@ def channel_arguments(flags: Flags) -> list[tuple[str, int | str]]:
     found: list[tuple[str, int | str]] = [
         ("grpc.max_receive_message_length", flags.max_request_bytes),
         ("grpc.max_send_message_length", 2**31 - 1),
-        ("grpc.so_reuseport", 0),
+        ("grpc.so_reuseport", int(flags.num_workers > 1)),
     ]
     for argument in filter(None, flags.grpc_channel_arguments.split(",")):
         key, _, value = argument.partition("=")

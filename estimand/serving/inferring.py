@@ -10,7 +10,7 @@ from tensorflow_serving.apis import classification_pb2, inference_pb2, regressio
 
 from estimand.serving.lanes import LoadedVersion
 from estimand.serving.servable import DEFAULT_SIGNATURE, Signature, Slot
-from estimand.serving.status import StatusError, failed_precondition, invalid
+from estimand.serving.status import StatusError, invalid
 from estimand.serving.tensors import NAME_OF, NUMBER_OF, shape_text
 
 CLASSIFY = "tensorflow/serving/classify"
@@ -124,12 +124,10 @@ def classification_slots(signature: Signature, check: bool) -> tuple[Slot, list[
     if len(signature.outputs) not in (1, 2):
         raise invalid(f"Expected one or two output Tensors, found {len(signature.outputs)}")
     if "inputs" not in signature.inputs:
-        raise failed_precondition(
-            f"No classification inputs found in SignatureDef: {signature.definition}"
-        )
+        raise invalid(f"No classification inputs found in SignatureDef: {signature.definition}")
     outputs = [signature.outputs[k] for k in ("classes", "scores") if k in signature.outputs]
     if not outputs:
-        raise failed_precondition(
+        raise invalid(
             'Expected classification signature outputs to contain at least one of "classes" or '
             f'"scores". Signature was: {signature.definition}'
         )
@@ -144,9 +142,7 @@ def regression_slots(signature: Signature, check: bool) -> tuple[Slot, list[Slot
         raise invalid("Expected one output Tensor.")
     for what, there in (("inputs", signature.inputs), ("outputs", signature.outputs)):
         if what not in there:
-            raise failed_precondition(
-                f"No regression {what} found in SignatureDef: {signature.definition}"
-            )
+            raise invalid(f"No regression {what} found in SignatureDef: {signature.definition}")
     return signature.inputs["inputs"], [signature.outputs["outputs"]]
 
 

@@ -64,8 +64,14 @@ async def reload_config(manager: Manager, request: Any) -> tuple[Any, StatusErro
     """A ReloadConfigResponse, and the error it tells of."""
     response = model_management_pb2.ReloadConfigResponse()
     try:
-        settings = model_config.from_message(request.config)
-        if settings is not None:
+        settings = model_config.from_message(request.config, manager.flags)
+        if not manager.flags.enable_reload_config_rpc:
+            raise StatusError.of(
+                "PERMISSION_DENIED", "The server was started with --enable_reload_config_rpc=false."
+            )
+        if settings is not None and manager.share_reload is not None:
+            await manager.share_reload(request.config.SerializeToString())
+        elif settings is not None:
             await manager.reload(settings)
     except StatusError as error:
         response.status.error_code = error.code

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from estimand.core.errors import EstimandError
-from estimand.serving import model_config, text_protos, warmup
+from estimand.serving import custom_ops, model_config, text_protos, warmup
 from estimand.serving.batching import BatchSettings, Waiting
 from estimand.serving.flags import Flags, thread_count
 from estimand.serving.lanes import LoadedVersion, Running
 from estimand.serving.model import Loading, Model
-from estimand.serving.model_config import ModelSettings
+from estimand.serving.model_config import TENSORFLOW, ModelSettings
+from estimand.serving.request_log import RequestLog
 from estimand.serving.servable import LoadOptions, Servable
+from estimand.serving.servable_protocol import CustomAdapter, find_class
 from estimand.serving.status import (
     StatusError,
     failed_precondition,
@@ -31,8 +33,14 @@ log = logging.getLogger("estimand.serving")
 class Manager:
     """Lives in the event loop; `start` and `stop` frame its life."""
 
-    def __init__(self, flags: Flags) -> None:
+    def __init__(self, flags: Flags, log_of_requests: RequestLog | None = None) -> None:
         self.flags = flags
+        self.requests = log_of_requests or RequestLog(flags)
+        # With several processes: a reload by call goes to all of them.
+        self.others_are_ready = True
+        self.share_reload: Callable[[bytes], Awaitable[None]] | None = None
+        self._custom = {name: find_class(name) for name in flags.servable}
+        custom_ops.load(flags.load_op_library)
         self.models: dict[str, Model] = {}
         self.settings: dict[str, ModelSettings] = {}
         self.cpus = thread_count(flags.inference_threads)
@@ -55,7 +63,8 @@ class Manager:
 
     def start(self, settings: Mapping[str, ModelSettings]) -> None:
         flags = self.flags
-        self._tasks.append(asyncio.create_task(self._first(dict(settings)), name="first models"))
+        self.first = asyncio.create_task(self._first(dict(settings)), name="first models")
+        self._tasks.append(self.first)
         if flags.file_system_poll_wait_seconds:
             self._repeat(flags.file_system_poll_wait_seconds, self._poll_models)
         if flags.model_config_file and flags.model_config_file_poll_wait_seconds:
@@ -66,12 +75,17 @@ class Manager:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(model.stop() for model in self.models.values()))
+        self.requests.close()
         self._inference.shutdown(wait=False, cancel_futures=True)
         self._housekeeping.shutdown(wait=False, cancel_futures=True)
 
     @property
     def is_ready(self) -> bool:
-        """Whether each configured model has a version to answer with."""
+        """Whether each configured model has a version to answer with, whoever is asked."""
+        return self.is_ready_itself and self.others_are_ready
+
+    @property
+    def is_ready_itself(self) -> bool:
         return bool(self.settings) and all(self.models[n].is_available() for n in self.settings)
 
     # ------------------------------------------------------------ finding
@@ -126,6 +140,7 @@ class Manager:
                 else:
                     self.models[name] = Model(one, self._loading)
             self.settings = settings
+            self.requests.configure({n: one.log for n, one in settings.items() if one.log})
             await asyncio.gather(*(self.models[name].poll() for name in settings))
             waits = (self.models[name].one_available_or_failed() for name in new)
             await asyncio.gather(*waits)
@@ -193,7 +208,7 @@ class Manager:
     async def _poll_config(self) -> None:
         path = self.flags.model_config_file
         message = await self._in_thread(text_protos.read_model_server_config, path)
-        settings = model_config.from_message(message)
+        settings = model_config.from_message(message, self.flags)
         if settings is not None and settings != self.settings:
             await self.reload(settings)
 
@@ -212,12 +227,7 @@ class Manager:
 
     async def _load(self, name: str, number: int, path: str) -> LoadedVersion:
         flags = self.flags
-        options = LoadOptions(
-            tuple(flags.saved_model_tags.split(",")),
-            flags.tensorflow_intra_op_parallelism or flags.tensorflow_session_parallelism,
-            flags.tensorflow_inter_op_parallelism or flags.tensorflow_session_parallelism,
-        )
-        servable = await self._in_thread(Servable, path, options)
+        servable = await self._in_thread(self._open, name, path)
         try:
             await self._in_thread(servable.prepare)
             batches = await self._in_thread(self._batches_of, path)
@@ -229,6 +239,21 @@ class Manager:
             servable.close()
             raise from_exception(error) if isinstance(error, Exception) else error from error
         return version
+
+    def _open(self, name: str, path: str) -> Servable | CustomAdapter:
+        flags = self.flags
+        platform = self.models[name].settings.platform
+        if platform != TENSORFLOW:
+            return CustomAdapter(path, self._custom[platform])
+        options = LoadOptions(
+            tuple(flags.saved_model_tags.split(",")),
+            flags.tensorflow_intra_op_parallelism or flags.tensorflow_session_parallelism,
+            flags.tensorflow_inter_op_parallelism or flags.tensorflow_session_parallelism,
+        )
+        try:
+            return Servable(path, options)
+        except Exception as error:
+            raise custom_ops.explained(error) or error from error
 
     def _batch_settings(self) -> BatchSettings:
         flags = self.flags

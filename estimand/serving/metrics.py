@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from collections.abc import Iterable
 from typing import Any
 
 from estimand.serving.status import NAMES
@@ -36,7 +37,9 @@ class Metrics:
     def __init__(self) -> None:
         self._counts: dict[tuple[str, int], int] = {}
         self._latencies: dict[tuple[str, str, str], _Histogram] = {}
+        self._logged: dict[tuple[str, int], int] = {}
         self._started = time.time()
+        self.others: dict[str, Any] | None = None  # state of other processes, to be added
 
     def request(self, model: str, api: str, entrypoint: str, code: int, seconds: float) -> None:
         """`model` must be one that exists: each name is kept for ever."""
@@ -47,6 +50,22 @@ class Metrics:
         if histogram is None:
             histogram = self._latencies[key] = _Histogram()
         histogram.add(seconds * 1e6)
+
+    def logged(self, model: str, code: int) -> None:
+        """A request was written to the log, or was to be."""
+        self._logged[model, code] = self._logged.get((model, code), 0) + 1
+
+    def state(self) -> dict[str, Any]:
+        """What was counted here, as plain values."""
+        return {
+            "counts": [[*key, count] for key, count in self._counts.items()],
+            "logged": [[*key, count] for key, count in self._logged.items()],
+            "latencies": [[*key, h.counts, h.total] for key, h in self._latencies.items()],
+        }
+
+    def _with_others(self) -> Metrics:
+        """Itself, or the sum with the other processes."""
+        return _sum([self.state(), self.others], self._started) if self.others else self
 
     def count(self, model: str, code: int = 0) -> int:
         return self._counts.get((model, code), 0)
@@ -63,10 +82,11 @@ class Metrics:
     def by_model(self) -> dict[str, dict[str, Any]]:
         """The same numbers as plain values: requests by status, latencies by API."""
         found: dict[str, dict[str, Any]] = {}
-        for (model, code), count in self._counts.items():
+        everywhere = self._with_others()
+        for (model, code), count in everywhere._counts.items():
             one = found.setdefault(model, {"requests": {}, "latencies": []})
             one["requests"][NAMES[code]] = count
-        for (model, api, entrypoint), histogram in sorted(self._latencies.items()):
+        for (model, api, entrypoint), histogram in sorted(everywhere._latencies.items()):
             found[model]["latencies"].append(
                 {
                     "api": api,
@@ -78,17 +98,49 @@ class Metrics:
         return found
 
     def text(self) -> str:
+        everywhere = self._with_others()
         lines = [f"# TYPE {_PREFIX}request_count counter"]
-        for (model, code), count in sorted(self._counts.items()):
+        for (model, code), count in sorted(everywhere._counts.items()):
             labels = f'model_name="{_escape(model)}",status="{NAMES[code]}"'
             lines.append(f"{_PREFIX}request_count{{{labels}}} {count}")
         lines.append(f"# TYPE {_PREFIX}request_latency histogram")
-        for (model, api, entrypoint), histogram in sorted(self._latencies.items()):
+        for (model, api, entrypoint), histogram in sorted(everywhere._latencies.items()):
             labels = f'model_name="{_escape(model)}",API="{api}",entrypoint="{entrypoint}"'
             lines += _histogram_lines(f"{_PREFIX}request_latency", labels, histogram)
+        if everywhere._logged:
+            lines.append(f"# TYPE {_PREFIX}request_log_count counter")
+        for (model, code), count in sorted(everywhere._logged.items()):
+            labels = f'model_name="{_escape(model)}",status="{NAMES[code]}"'
+            lines.append(f"{_PREFIX}request_log_count{{{labels}}} {count}")
         lines.append("# TYPE process_start_time_seconds gauge")
         lines.append(f"process_start_time_seconds {self._started:.3f}")
         return "\n".join(lines) + "\n"
+
+
+def sum_of_states(states: Iterable[Any]) -> dict[str, Any]:
+    """One state of several.
+
+    >>> one, other = Metrics(), Metrics()
+    >>> one.request("half", "Predict", "GRPC", 0, 0.000012)
+    >>> other.request("half", "Predict", "GRPC", 0, 0.000012)
+    >>> sum_of_states([one.state(), other.state()])["counts"]
+    [['half', 0, 2]]
+    """
+    return _sum(states, 0.0).state()
+
+
+def _sum(states: Iterable[Any], started: float) -> Metrics:
+    total = Metrics()
+    total._started = started
+    for state in states:
+        for name, into in (("counts", total._counts), ("logged", total._logged)):
+            for model, code, count in state[name]:
+                into[model, code] = into.get((model, code), 0) + count
+        for model, api, entrypoint, counts, seconds in state["latencies"]:
+            histogram = total._latencies.setdefault((model, api, entrypoint), _Histogram())
+            histogram.counts = [a + b for a, b in zip(histogram.counts, counts, strict=True)]
+            histogram.total += seconds
+    return total
 
 
 def _histogram_lines(name: str, labels: str, histogram: _Histogram) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from estimand.core.errors import ConfigError
 from estimand.serving.flags import Flags
+from estimand.serving.request_log import LogSettings
 from estimand.serving.status import failed_precondition, invalid
 
 
@@ -37,13 +38,17 @@ class VersionPolicy:
         return set(there)
 
 
+TENSORFLOW = "tensorflow"  # the platform of SavedModels
+
+
 @dataclass(frozen=True)
 class ModelSettings:
     name: str
     base_path: str
     policy: VersionPolicy = VersionPolicy()
     labels: Mapping[str, int] = field(default_factory=dict)
-    platform: str = "tensorflow"
+    platform: str = TENSORFLOW
+    log: LogSettings | None = None
 
 
 def from_flags(flags: Flags) -> dict[str, ModelSettings]:
@@ -53,11 +58,17 @@ def from_flags(flags: Flags) -> dict[str, ModelSettings]:
     path = flags.model_base_path
     if "://" not in path:
         path = os.path.abspath(path)
-    return {flags.model_name: ModelSettings(flags.model_name, path)}
+    name = flags.model_name
+    platform = flags.servable[0] if flags.servable else TENSORFLOW
+    log = LogSettings.from_flags(name, flags)
+    return {name: ModelSettings(name, path, platform=platform, log=log)}
 
 
-def from_message(message: Any) -> dict[str, ModelSettings] | None:
-    """The models of a ModelServerConfig; None if it is empty. StatusError if it cannot be used."""
+def from_message(message: Any, flags: Flags | None = None) -> dict[str, ModelSettings] | None:
+    """The models of a ModelServerConfig; None if it is empty. StatusError if it cannot be used.
+
+    It may come from the network: it can name what the flags allow, and nothing else.
+    """
     kind = message.WhichOneof("config")
     if kind is None:
         return None
@@ -70,11 +81,11 @@ def from_message(message: Any) -> dict[str, ModelSettings] | None:
     for one in message.model_config_list.config:
         if one.name in found:
             raise invalid(f"Illegal to list model {one.name} multiple times in config list")
-        found[one.name] = _settings(one)
+        found[one.name] = _settings(one, flags or Flags())
     return found
 
 
-def _settings(one: Any) -> ModelSettings:
+def _settings(one: Any, flags: Flags) -> ModelSettings:
     if not one.name:
         raise invalid("A model in the config list has no name.")
     if not os.path.isabs(one.base_path) and "://" not in one.base_path:
@@ -83,19 +94,26 @@ def _settings(one: Any) -> ModelSettings:
             f"{one.base_path}"
         )
     return ModelSettings(
-        one.name, one.base_path, _policy(one), dict(one.version_labels), _platform(one)
+        one.name,
+        one.base_path,
+        _policy(one),
+        dict(one.version_labels),
+        _platform(one, flags),
+        LogSettings.of(one.name, one.logging_config, flags),
     )
 
 
-def _platform(one: Any) -> str:
+def _platform(one: Any, flags: Flags) -> str:
     if one.model_type and one.model_platform:
         raise invalid("Illegal setting both model_type(deprecated) and model_platform.")
-    platform = one.model_platform or {1: "tensorflow", 2: "other"}.get(one.model_type, "")
+    platform = one.model_platform or {1: TENSORFLOW, 2: "other"}.get(one.model_type, "")
     if not platform:
         raise invalid("Illegal setting neither model_type(deprecated) nor model_platform.")
-    if platform != "tensorflow":
+    if platform not in (TENSORFLOW, *flags.servable):
         raise invalid(
-            f"Model {one.name} has model_platform {platform!r}; only 'tensorflow' can be served."
+            f"Model {one.name} has model_platform {platform!r}, which this server does not have; "
+            f"it has: {', '.join((TENSORFLOW, *flags.servable))}. Custom ones are named when the "
+            "server is started: --servable=module:Class."
         )
     return platform
 

@@ -54,6 +54,7 @@ class RestFace:
         self, manager: Manager, metrics: Metrics, flags: Flags, is_serving: Callable[[], bool]
     ) -> None:
         self._manager = manager
+        self._requests = manager.requests
         self._metrics = metrics
         self._flags = flags
         self._is_serving = is_serving
@@ -81,7 +82,7 @@ class RestFace:
             http, kind, body = self._other(method, path, scope)
             headers = [kind]
         if self._flags.rest_api_enable_cors_support:
-            headers += _cors_headers(scope)
+            headers += _cors_headers(scope, bool(self._flags.auth_tokens_file))
         headers.append((b"content-length", b"%d" % len(body)))
         if http in (408, 413):
             headers.append((b"connection", b"close"))  # the rest of the body is not read
@@ -176,11 +177,15 @@ class RestFace:
             if route.action == "predict":
                 return await self._predict(version, name, document, body, deadline)
             given = json_examples.input_of(document)
-            if route.action == "classify":
-                result, _ = await inferring.classify(version, name, given, deadline, check)
-                return json_examples.classification_json(result)
-            result, _ = await inferring.regress(version, name, given, deadline, check)
-            return json_examples.regression_json(result)
+            classifies = route.action == "classify"
+            infer = inferring.classify if classifies else inferring.regress
+            result, _ = await infer(version, name, given, deadline, check)
+            if self._requests.wants(version.name):
+                self._requests.add_inference(
+                    version, route.action, name, given, result, len(body)
+                )
+            write = json_examples.classification_json
+            return (write if classifies else json_examples.regression_json)(result)
 
     async def _predict(
         self, version: Any, name: str, document: Any, body: bytes, deadline: float
@@ -193,6 +198,8 @@ class RestFace:
         )
         arrays, as_rows = json_input.predict_inputs(document, plan.signature, body)
         found = await plan.lane.run(arrays, deadline)
+        if self._requests.wants(version.name):
+            self._requests.add_predict(version, plan, arrays, found, len(body))
         write = json_output.predictions if as_rows else json_output.outputs
         return write(plan.outputs, found)
 
@@ -226,14 +233,15 @@ def _error(text: str) -> bytes:
     return json.dumps({"error": text}).encode()
 
 
-def _cors_headers(scope: Any) -> list[tuple[bytes, bytes]]:
+def _cors_headers(scope: Any, with_tokens: bool) -> list[tuple[bytes, bytes]]:
     origin = next((value for name, value in scope["headers"] if name == b"origin"), b"")
     if not origin.startswith((b"http://", b"https://")):
         return []
+    allowed = b"Content-Type, Authorization, X-Api-Key" if with_tokens else b"Content-Type"
     return [
         (b"access-control-allow-origin", b"*"),
         (b"access-control-allow-methods", b"GET, POST"),
-        (b"access-control-allow-headers", b"Content-Type"),
+        (b"access-control-allow-headers", allowed),
     ]
 
 

@@ -7,60 +7,85 @@ connections.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-_SECONDS_FOR_THE_FIRST_BODY_PART = 2.0
+_TICK_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class RestLimits:
     header_seconds: float = 10.0  # from the connection, or the first byte, to the last header
     header_bytes: int = 65_536  # of the first line and the headers
+    answer_seconds: float = 120.0  # in which a part of an answer must be taken
     connections: int = 10_000
 
 
 class PatientProtocol(HttpToolsProtocol):
-    """`limits` and `is_tls` are set by `make`."""
+    """`bounded` gives a class with other limits."""
 
     limits = RestLimits()
 
+    @classmethod
+    def bounded(cls, limits: RestLimits) -> type[PatientProtocol]:
+        return type("PatientProtocol", (cls,), {"limits": limits})
+
     def connection_made(self, transport: Any) -> None:
+        self._waiting_since: float | None = self.loop.time()
+        self._paused_since: float | None = None
+        self._head_bytes = 0
+        self.transport = transport
         if len(self.connections) >= self.limits.connections:
             transport.abort()
-            # What the parent class does in `connection_lost` needs these.
-            self.transport = transport
-            return
-        self._waiting_since: float | None = self.loop.time()
-        self._head_bytes = 0
-        super().connection_made(transport)
+        else:
+            super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
-        # Data before the headers' end count as headers: the parser keeps these without bound.
-        if self._waiting_since is not None or self.cycle is None or self.cycle.response_complete:
-            if self._waiting_since is None:
-                self._waiting_since = self.loop.time()
-            self._head_bytes += len(data)
         super().data_received(data)
-        if self._waiting_since is not None and self._head_bytes > self.limits.header_bytes:
-            self._refuse(431, f"The headers are larger than {self.limits.header_bytes} bytes.")
+        if self._waiting_since is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > self.limits.header_bytes:
+                self._refuse(431, f"The headers are larger than {self.limits.header_bytes} bytes.")
+        elif self.timeout_keep_alive_task is None and (
+            self.cycle is None or self.cycle.response_complete
+        ):
+            self._waiting_since = self.loop.time()  # empty lines, of which nothing has begun
+
+    def on_message_begin(self) -> None:
+        self._waiting_since = self.loop.time()
+        self._head_bytes = 0
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         self._waiting_since = None
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-        self._head_bytes = 0
         if size > self.limits.header_bytes:
             self._refuse(431, f"The headers are larger than {self.limits.header_bytes} bytes.")
-            raise _Refused
+            raise _Refused  # ends the parsing
         super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        if not self.transport.is_closing():
+            super().send_400_response(msg)
+
+    def pause_writing(self) -> None:
+        self._paused_since = self.loop.time()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._paused_since = None
+        super().resume_writing()
 
     def tick(self, now: float) -> None:
         cycle = self.cycle
-        if self._waiting_since is not None and self.transport is not None:
+        if self._paused_since is not None and now - self._paused_since > self.limits.answer_seconds:
+            self.transport.abort()
+        elif self._waiting_since is not None:
             if now - self._waiting_since > self.limits.header_seconds:
                 self._refuse(408, "The headers did not arrive in time.")
         elif cycle is not None and cycle.more_body and not cycle.response_complete:
@@ -81,3 +106,12 @@ class PatientProtocol(HttpToolsProtocol):
 
 class _Refused(Exception):
     pass
+
+
+async def watch(connections: Collection[Any]) -> None:
+    """Ticks, for ever."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(_TICK_SECONDS)
+        for connection in list(connections):
+            connection.tick(loop.time())

@@ -23,6 +23,11 @@ _HEALTH_NAMES = ("", "ModelService", "PredictionService")
 def serve(flags: Flags, say: Callable[[str], object] = print) -> None:
     """Serve until SIGTERM or Ctrl-C. `say` is given the addresses, once they are open."""
     flags.check()
+    from estimand.serving import workers
+
+    if flags.num_workers > 1 and not workers.is_worker():
+        workers.supervise(flags, say, address_lines(flags))
+        return
     require_packages()
     settings = _first_settings(flags)
     make_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
@@ -51,11 +56,21 @@ def require_packages() -> None:
 
 class _Server:
     def __init__(self, flags: Flags, say: Callable[[str], object]) -> None:
+        from estimand.serving.auth import Tokens
         from estimand.serving.metrics import Metrics
+        from estimand.serving.tls import TlsSettings
+        from estimand.serving.worker import Handed
 
         self._flags = flags
         self._say = say
         self._metrics = Metrics()
+        self._tokens = Tokens(flags.auth_tokens_file) if flags.auth_tokens_file else None
+        tls, rest_tls = flags.ssl_config_file, flags.rest_api_ssl_config_file
+        self._grpc_tls = TlsSettings.read(tls) if tls else None
+        self._rest_tls = TlsSettings.read(rest_tls) if rest_tls else None
+        self._handed = Handed.take()
+        self._members: Any = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._ending = asyncio.Event()
         self._serving = True
         self._grpc: Any = None
@@ -67,25 +82,53 @@ class _Server:
         import numpy as np
 
         from estimand.serving.manager import Manager
+        from estimand.serving.request_log import RequestLog
 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._ending.set)
-        manager = Manager(self._flags)
+        index = self._handed.index if self._handed else 0
+        manager = Manager(self._flags, RequestLog(self._flags, self._metrics, index))
         np.seterr(all="ignore")  # numbers that overflow are looked for, and are no warning
         gc.collect()
         gc.freeze()  # what is there now stays; looking through it again costs requests time
-        await self._listen(manager)
-        manager.start(settings)
-        watch = asyncio.create_task(self._tell_health(manager), name="health")
+        await self._begin(manager, settings)
+        self._tasks.append(asyncio.create_task(self._tell_health(manager), name="health"))
         try:
             await self._ending.wait()
             await self._drain()
         finally:
-            watch.cancel()
+            for task in self._tasks:
+                task.cancel()
             # A model that never answers must not keep the process.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(manager.stop(), _SECONDS_TO_UNLOAD)
+            if self._members is not None:
+                await self._members.leave()
+
+    async def _begin(self, manager: Any, settings: Any) -> None:
+        if self._handed is None:
+            await self._listen(manager)
+            manager.start(settings)
+            for line in address_lines(self._flags):
+                self._say(line)
+            return
+        from estimand.serving.worker import Membership
+
+        self._members = Membership(self._handed, manager, self._metrics, self._ending.set)
+        settings = await self._members.join() or settings
+        if self._handed.replaces:  # the others answer until this one can
+            manager.start(settings)
+            await asyncio.wait(
+                [manager.first, asyncio.ensure_future(self._ending.wait())],
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            await self._listen(manager)
+        else:
+            await self._listen(manager)
+            manager.start(settings)
+        self._tasks.append(asyncio.create_task(self._members.follow(), name="watcher"))
+        await self._members.is_listening()
 
     # ------------------------------------------------------------ listening
 
@@ -96,8 +139,11 @@ class _Server:
             await listen(manager)
         if flags.rest_api_port:
             self._listen_rest(manager)
-        if flags.host in ("127.0.0.1", "localhost", "::1"):
-            self._say("Only this machine can connect. For others: --host=0.0.0.0")
+
+    def _guarded(self, table: dict[str, Any]) -> dict[str, Any]:
+        if self._tokens is None:
+            return table
+        return {path: self._tokens.guard(answer) for path, answer in table.items()}
 
     async def _listen_grpc(self, manager: Any) -> None:
         import grpc
@@ -106,7 +152,7 @@ class _Server:
 
         flags = self._flags
         server = grpc.aio.server(options=channel_arguments(flags))
-        table = GrpcFace(manager, self._metrics, flags).table()
+        table = self._guarded(GrpcFace(manager, self._metrics, flags).table())
         server.add_generic_rpc_handlers(grpcio_handlers(table))
         if flags.enable_grpc_healthcheck_service:
             from grpc_health.v1 import health, health_pb2_grpc
@@ -115,13 +161,15 @@ class _Server:
             health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         for address in _grpc_addresses(flags):
             try:
-                server.add_insecure_port(address)
+                if self._grpc_tls is None:
+                    server.add_insecure_port(address)
+                else:
+                    server.add_secure_port(address, self._grpc_tls.grpcio_credentials())
             except RuntimeError as error:
                 raise ConfigError(
                     f"gRPC cannot listen on {address}; is another server there? Set another "
                     f"--port. ({error})"
                 ) from error
-            self._say(f"gRPC: {address}")
         await server.start()
         self._grpc = server
 
@@ -137,51 +185,73 @@ class _Server:
         from estimand.serving.lean.streams import Streaming, Unary
 
         flags = self._flags
-        services = GrpcFace(manager, self._metrics, flags).table()
+        services = self._guarded(GrpcFace(manager, self._metrics, flags).table())
         table: dict[str, Unary | Streaming] = {path: Unary(services[path]) for path in services}
         if flags.enable_grpc_healthcheck_service:
             self._health = Health()
             table |= self._health.table()
         server = self._grpc = LeanServer(table, Limits.of(flags))
+        tls = self._grpc_tls.context() if self._grpc_tls else None
+        handed = self._handed
         try:
-            if flags.port:
-                await server.listen(flags.host, flags.port)
-            if flags.grpc_socket_path:
-                await server.listen_unix(flags.grpc_socket_path)
+            if handed and handed.grpc:
+                await server.listen_on(handed.grpc, tls)
+            elif flags.port:
+                await server.listen(flags.host, flags.port, tls)
+            if handed and handed.grpc_unix:
+                await server.listen_on(handed.grpc_unix, tls)
+            elif flags.grpc_socket_path:
+                await server.listen_unix(flags.grpc_socket_path, tls)
         except OSError as error:
             raise ConfigError(
                 f"gRPC cannot listen: {error}; is another server there? Set another --port."
             ) from error
-        for address in _grpc_addresses(flags):
-            self._say(f"gRPC: {address}")
 
     def _listen_rest(self, manager: Any) -> None:
         import uvicorn
 
         from estimand.serving.rest_face import RestFace
+        from estimand.serving.rest_protocol import PatientProtocol, RestLimits, watch
 
         flags = self._flags
         try:
-            listening = socket.create_server((flags.host, flags.rest_api_port), backlog=2048)
+            listening = self._rest_socket()
         except OSError as error:
             raise ConfigError(
                 f"REST cannot listen on {flags.host}:{flags.rest_api_port}: {error}. Set another "
                 "--rest_api_port."
             ) from error
+        app: Any = RestFace(manager, self._metrics, flags, lambda: self._serving)
+        if self._members is not None:
+            app = self._members.with_fresh_metrics(app)
+        if self._tokens is not None:
+            app = self._tokens.guard_app(app)
+        limits = RestLimits(flags.rest_api_header_timeout_seconds, flags.rest_api_max_header_bytes)
         config = uvicorn.Config(
-            RestFace(manager, self._metrics, flags, lambda: self._serving),
-            http="httptools",
+            app,
+            http=PatientProtocol.bounded(limits),
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             date_header=True,
             server_header=False,
+            timeout_keep_alive=max(1, round(flags.rest_api_idle_timeout_seconds)),
             timeout_graceful_shutdown=max(1, round(flags.drain_seconds)),
         )
+        config.load()
+        config.ssl = self._rest_tls.context() if self._rest_tls else None
         self._rest = _uvicorn_in_our_loop(config)
+        patience = watch(self._rest.server_state.connections)
+        self._tasks.append(asyncio.create_task(patience, name="slow clients"))
         self._rest_task = asyncio.create_task(self._rest.serve([listening]), name="rest")
-        self._say(f"REST: http://{flags.host}:{flags.rest_api_port}/v1/models/NAME")
+
+    def _rest_socket(self) -> socket.socket:
+        if self._handed and self._handed.rest:
+            return self._handed.rest
+        host, port = self._flags.host, self._flags.rest_api_port
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=2048)
 
     # ------------------------------------------------------------ health, and the end
 
@@ -223,9 +293,44 @@ def _first_settings(flags: Flags) -> Any:
         return model_config.from_flags(flags)
     message = text_protos.read_model_server_config(flags.model_config_file)
     try:
-        return model_config.from_message(message) or {}
+        return model_config.from_message(message, flags) or {}
     except StatusError as error:
         raise ConfigError(f"{flags.model_config_file}: {error.text}") from error
+
+
+def address_lines(flags: Flags) -> list[str]:
+    """Where the server is, and who can reach it.
+
+    >>> for line in address_lines(Flags(rest_api_port=8501)):
+    ...     print(line)
+    gRPC: 127.0.0.1:8500
+    REST: http://127.0.0.1:8501/v1/models/NAME
+    Only this machine can connect. For others: --host=0.0.0.0
+    """
+    tls = " (TLS)" if flags.ssl_config_file else ""
+    lines = [f"gRPC: {address}{tls}" for address in _grpc_addresses(flags)]
+    if flags.rest_api_port:
+        scheme = "https" if flags.rest_api_ssl_config_file else "http"
+        host = f"[{flags.host}]" if ":" in flags.host else flags.host
+        lines.append(f"REST: {scheme}://{host}:{flags.rest_api_port}/v1/models/NAME")
+    if flags.host in ("127.0.0.1", "localhost", "::1"):
+        return [*lines, "Only this machine can connect. For others: --host=0.0.0.0"]
+    plain = [
+        name
+        for name, is_open, file in (
+            ("gRPC", flags.port, flags.ssl_config_file),
+            ("REST", flags.rest_api_port, flags.rest_api_ssl_config_file),
+        )
+        if is_open and not file
+    ]
+    if flags.auth_tokens_file and plain:
+        lines.append(f"Tokens cross the network in clear text over {' and '.join(plain)}: no TLS.")
+    elif plain:
+        lines.append(
+            f"Whoever reaches this machine can use {' and '.join(plain)}. To ask for tokens: "
+            "--auth_tokens_file; for TLS: --ssl_config_file, --rest_api_ssl_config_file"
+        )
+    return lines
 
 
 def _grpc_addresses(flags: Flags) -> list[str]:

@@ -1,6 +1,6 @@
-"""Text-format files: ModelServerConfig, BatchingParameters, MonitoringConfig.
+"""Text-format files: ModelServerConfig, BatchingParameters, MonitoringConfig, SSLConfig.
 
-The first has a published class; the other two are described here, with TensorFlow Serving's field
+The first has a published class; the others are described here, with TensorFlow Serving's field
 names, because the package of its messages leaves them out.
 """
 
@@ -37,6 +37,10 @@ def read_prometheus_path(path: str) -> str | None:
     """Where the metrics are served; None if the file turns them off."""
     config = read(path, _message("MonitoringConfig")).prometheus_config
     return (config.path or DEFAULT_METRICS_PATH) if config.enable else None
+
+
+def read_ssl_config(path: str) -> Any:
+    return read(path, _message("SSLConfig"))
 
 
 DEFAULT_METRICS_PATH = "/monitoring/prometheus/metrics"
@@ -96,6 +100,10 @@ def _pool() -> descriptor_pool.DescriptorPool:
     _add(prometheus, "path", 2, _STRING)
     monitoring = file.message_type.add(name="MonitoringConfig")
     _add(monitoring, "prometheus_config", 1, _MESSAGE, f".{_PACKAGE}.PrometheusConfig")
+    tls = file.message_type.add(name="SSLConfig")
+    for number, name in enumerate(("server_key", "server_cert", "custom_ca"), 1):
+        _add(tls, name, number, _STRING)
+    _add(tls, "client_verify", 4, _BOOL)
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
     pool.AddSerializedFile(file.SerializeToString())

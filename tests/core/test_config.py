@@ -61,6 +61,7 @@ def test_defaults():
         "save_input_position": True,
         "progress": None,
         "check_data": True,
+        "variable_partitioner": None,
         "task_type": "worker",
         "task_id": 0,
         "is_chief": True,

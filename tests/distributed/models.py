@@ -31,7 +31,7 @@ def input_fn(batch: int, repeat: bool = True):
 
 
 def uneven_input_fn(batch: int):
-    """13 batches that nobody knows the number of: 7 for the first of two processes, 6 for the other."""
+    """13 batches, told to nobody: 7 for the first of two processes, 6 for the other."""
 
     def fn() -> tf.data.Dataset:
         dataset = input_fn(batch)().take(13)

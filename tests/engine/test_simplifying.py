@@ -96,3 +96,9 @@ def test_a_fed_tensor_replaces_what_would_have_computed_it() -> None:
     middle = wrapped.graph.get_tensor_by_name("middle:0")
     values, _ = place(wrapped, fetches, [*inputs, middle], [tf.constant(1.0), tf.constant(50.0)])
     assert values == [51.0]
+
+
+def test_nothing_but_what_is_given_needs_no_graph() -> None:
+    wrapped, inputs, fetches = trace(lambda x: [x], tf.TensorSpec([]))
+    values, ops = place(wrapped, fetches, inputs, [tf.constant(3.0)])
+    assert (values, ops) == ([3.0], 0)

@@ -127,7 +127,7 @@ BATCHES: dict[str, tuple[Any, Any, Any, Any, str]] = {
         [0, 3, 1, 2],
         THREE_LOGITS,
         {},
-        r"Labels must be <= n_classes - 1, which is 2\. This batch has the label 3$",
+        r"Labels must be <= 3 - 1, which is 2\. This batch has the label 3$",
     ),
     "labels_too_small": (
         lambda: est.MultiClassHead(3),
@@ -141,7 +141,7 @@ BATCHES: dict[str, tuple[Any, Any, Any, Any, str]] = {
         [0, 1, 2, 0],
         ONE_LOGIT,
         {},
-        r"Labels must be <= n_classes - 1, which is 1\. This batch has the label 2$",
+        r"Labels must be <= 2 - 1, which is 1\. This batch has the label 2$",
     ),
     "labels_that_are_no_numbers": (
         est.BinaryClassHead,
@@ -240,7 +240,7 @@ BATCHES: dict[str, tuple[Any, Any, Any, Any, str]] = {
         ONE_LOGIT,
         {"w": np.ones([4, 2])},
         r"weights shape must be \[D0, D1, \.\.\. DN\] or \[D0, D1, \.\.\. DN, 1\], "
-        r"logits_shape: \(4, 1\)\. weights_shape: \(4, 2\)\.",
+        r"logits_shape: \(4, 1\) weights_shape: \(4, 2\)",
     ),
     "a_loss_function_that_reduces": (
         lambda: est.BinaryClassHead(loss_fn=lambda labels, logits: tf.reduce_mean(logits)),

@@ -48,8 +48,10 @@ class Browser:
         commands, self._commands = os.pipe()
         self._events, events = os.pipe()
         self.process = subprocess.Popen(
-            [sys.executable, "-c", LAUNCHER, f"{commands}", f"{events}", program, *FLAGS]
-            + [f"--user-data-dir={profile}", "about:blank"],
+            [
+                *(sys.executable, "-c", LAUNCHER, str(commands), str(events), program),
+                *(*FLAGS, f"--user-data-dir={profile}", "about:blank"),
+            ],
             pass_fds=(commands, events),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

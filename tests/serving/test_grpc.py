@@ -292,7 +292,7 @@ def test_classify_and_regress_refuse(server: Server) -> None:
     assert refused(call, two) == ("INVALID_ARGUMENT", "Expected one input Tensor.")
     predict = infer_request(kind, "half_plus_two", "", example(x=1.0))
     code, text = refused(call, predict)
-    assert code == "FAILED_PRECONDITION"
+    assert code == "INVALID_ARGUMENT"
     assert text.startswith("No classification inputs found in SignatureDef: ")
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from estimand.compat.private.canned_heads import _create_eval_metrics_tuple
 from estimand.core.errors import HeadError
-from estimand.heads import classes, losses, training
+from estimand.heads import classes, losses, sequential, training
 from estimand.heads import labels as label_checks
 from estimand.heads.keys import ServingKeys
 from estimand.heads.logits import checked_logits
@@ -145,3 +145,9 @@ def create_estimator_spec_summary(
     summary_key_fn: Callable[[str], str] | None = None,
 ) -> None:
     training.summarise(regularized_training_loss, regularization_losses, summary_key_fn or str)
+
+
+def _flatten_tensor(sequence_tensor: Any, sequence_mask: Any, expected_length: Any) -> tf.Tensor:
+    """The steps of padded sequences one after the other, of which there have to be so many."""
+    mask = tf.cast(tf.convert_to_tensor(sequence_mask), tf.bool)
+    return sequential._steps_of(sequence_tensor, mask, tf.cast(expected_length, tf.int32))

@@ -55,6 +55,7 @@ from estimand.core.tf_private.interceptable import (
 from estimand.core.tf_private.keras import (
     fresh_keras_names,
     keras_learning_rate,
+    keras_optimizer_is_creating,
     keras_variable_being_created,
 )
 from estimand.core.tf_private.keras_models import (
@@ -76,6 +77,7 @@ from estimand.core.tf_private.sessions import (
     session_callable,
 )
 from estimand.core.tf_private.strategies import (
+    cluster_of_servers,
     collective_keys_in_the_graph,
     keras_gradients_are_summed,
     keras_losses_are_whole,
@@ -96,6 +98,7 @@ from estimand.core.tf_private.variables import (
     kept_resources,
     new_saved_model_message,
     object_graph_names,
+    save_like,
     save_slice,
     saver_variables,
     text_file_of_table,
@@ -109,6 +112,7 @@ __all__ = [
     "SessionInterface",
     "add_control_inputs",
     "capture",
+    "cluster_of_servers",
     "collective_keys_in_the_graph",
     "eager_mode",
     "executor",
@@ -133,6 +137,7 @@ __all__ = [
     "keras_learning_rate",
     "keras_losses_are_whole",
     "keras_optimizer_belongs_to",
+    "keras_optimizer_is_creating",
     "keras_takes_training",
     "keras_thread_settings",
     "keras_thread_settings_applied",
@@ -150,6 +155,7 @@ __all__ = [
     "quiet_saved_model_loader",
     "replace_input",
     "rows_in_order",
+    "save_like",
     "save_slice",
     "saver_variables",
     "seconds_timer",

@@ -34,6 +34,18 @@ def keras_variable_being_created(depth: int = 24) -> tuple[Any, bool]:
     return variable, False
 
 
+def keras_optimizer_is_creating(depth: int = 24) -> bool:
+    """Whether the Keras variable being created is the state of an optimizer, not of a layer."""
+    frame = sys._getframe(1)
+    for _ in range(depth):
+        frame = frame.f_back  # type: ignore[assignment]
+        if frame is None:
+            return False
+        if frame.f_globals.get("__name__", "").startswith("keras.src.optimizers"):
+            return True
+    return False
+
+
 @contextlib.contextmanager
 def fresh_keras_names() -> Iterator[None]:
     """Let Keras number its layers (dense, dense_1) from the start, as in a new graph.

@@ -114,6 +114,11 @@ def variable_partitioner(strategy: tf.distribute.Strategy) -> Any:
     return getattr(strategy.extended, "_variable_partitioner", None)
 
 
+def cluster_of_servers(strategy: tf.distribute.ParameterServerStrategy) -> tf.train.ClusterSpec:
+    """Its cluster; the public `cluster_resolver` of this one strategy is None."""
+    return strategy._cluster_resolver.cluster_spec()
+
+
 def on_each_worker(coordinator: Any, makers: Sequence[Callable[[], Any]]) -> Any:
     """What each worker's own function returns there, as an argument for scheduled functions.
 
@@ -122,7 +127,7 @@ def on_each_worker(coordinator: Any, makers: Sequence[Callable[[], Any]]) -> Any
     """
     workers = coordinator._cluster.workers
     values = [w.create_resource(make) for w, make in zip(workers, makers, strict=True)]
-    return tf.distribute.coordinator.PerWorkerValues(tuple(values))
+    return tf.distribute.coordinator.PerWorkerValue(tuple(values))
 
 
 def whole_variable(copy: tf.Variable) -> Any:

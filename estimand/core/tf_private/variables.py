@@ -58,6 +58,14 @@ def save_slice(variable: tf.Variable) -> tuple[str, str] | None:
     return None if info is None else (info.full_name, info.spec)
 
 
+def save_like(variable: tf.Variable, part: tf.Variable, full_name: str) -> None:
+    """Let `variable` be saved as the slice of `full_name` that `part` is of its own whole."""
+    info = part._save_slice_info
+    variable._set_save_slice_info(
+        tf.Variable.SaveSliceInfo(full_name, info.full_shape, info.var_offset, info.var_shape)
+    )
+
+
 def object_graph_names(serialized: bytes) -> list[tuple[str, str]]:
     """Variable name and checkpoint key of all that an object-based checkpoint holds.
 

@@ -12,7 +12,6 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.engine.distributed.replicas import workers
 from estimand.engine.engine_variable import EngineVariable, V1Answers
 
 _COMPONENT_ARGUMENTS = (
@@ -27,12 +26,15 @@ _COMPONENT_ARGUMENTS = (
 )
 
 
-def make_variable(strategy: tf.distribute.Strategy | None, **kwargs: Any) -> Any:
+def make_variable(
+    strategy: tf.distribute.Strategy | None, *, is_local: bool = False, **kwargs: Any
+) -> Any:
     """A variable as `strategy` wants it; called in eager mode."""
     if strategy is None:
         return EngineVariable(**kwargs)
-    if workers(strategy) > 1 and _averaged_when_read(kwargs):
-        # Reading it would take all processes, but a checkpoint is taken by the chief alone.
+    if _averaged_when_read(kwargs) and not is_local:
+        # Reading it would take all devices, and all processes; but predictions are made on one,
+        # and a checkpoint is taken by the chief. So it is averaged when it is written.
         kwargs["synchronization"] = tf.VariableSynchronization.AUTO
 
     def make_copy(next_creator: Any, **given: Any) -> EngineVariable:
@@ -53,12 +55,28 @@ def make_variable(strategy: tf.distribute.Strategy | None, **kwargs: Any) -> Any
     return variable
 
 
+def with_keras_aggregation(keras_variable: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """How copies of a variable that a Keras layer does not train become one value.
+
+    Keras says nothing of it, not even for the moving averages of batch normalization: each
+    replica would go on with its own, and a checkpoint have those of the first. They are averaged.
+    """
+    said = _name(kwargs.get("aggregation")) != "NONE"
+    numbers = tf.as_dtype(keras_variable.dtype).is_floating
+    if said or not numbers or tf_private.keras_optimizer_is_creating():
+        return kwargs
+    return {**kwargs, "aggregation": tf.VariableAggregation.MEAN}
+
+
 def _averaged_when_read(kwargs: dict[str, Any]) -> bool:
     """As the moving averages of batch normalization are."""
-    return (
-        kwargs.get("synchronization") == tf.VariableSynchronization.ON_READ
-        and kwargs.get("aggregation") == tf.VariableAggregation.MEAN
-    )
+    averaged = _name(kwargs.get("aggregation")) == "MEAN"
+    return averaged and _name(kwargs.get("synchronization")) == "ON_READ"
+
+
+def _name(choice: Any) -> str:
+    """Of an aggregation, or the like: TensorFlow has two sets of them, equal in names only."""
+    return getattr(choice, "name", "NONE")
 
 
 @functools.cache

@@ -41,11 +41,11 @@ class Servers:
 
     def __init__(self, strategy: tf.distribute.ParameterServerStrategy) -> None:
         self.strategy = strategy
-        cluster = strategy.cluster_resolver.cluster_spec()
+        cluster = tf_private.cluster_of_servers(strategy)
         self.workers: int = cluster.num_tasks("worker")
         self.partitioner = tf_private.variable_partitioner(strategy)
         self._bytes = [0] * cluster.num_tasks("ps")
-        self._places: dict[str, tuple[tf.TensorShape, int]] = {}
+        self._made: dict[str, tuple[EngineVariable, int]] = {}
 
     @classmethod
     def of(cls, strategy: tf.distribute.Strategy | None) -> Servers | None:
@@ -61,29 +61,24 @@ class Servers:
         value = kwargs["initial_value"]
         if not tf.is_tensor(value):
             value = kwargs["initial_value"] = tf.convert_to_tensor(value, kwargs.get("dtype"))
-        with tf.device(_SERVER.format(self._place(kwargs["name"], value))):
-            return EngineVariable(**kwargs)
-
-    def _place(self, name: str, value: tf.Tensor) -> int:
-        """Beside the variable it belongs to, or else where the fewest bytes are.
-
-        What an optimizer keeps for a variable is named after it, and updated by the same op.
-        """
-        number = self._place_of_owner(name, value.shape)
-        if number is None:
-            number = self._bytes.index(min(self._bytes))
-        self._places[_words(name)] = value.shape, number
+        name = kwargs["name"]
+        # What an optimizer keeps for a variable is updated by the same op: it has to be beside it.
+        owner, number = self._owner(name, value.shape)
+        with tf.device(_SERVER.format(number)):
+            variable = EngineVariable(**kwargs)
         self._bytes[number] += (value.shape.num_elements() or 1) * (value.dtype.size or 1)
-        return number
+        self._made[_words(name)] = variable, number
+        if owner is not None:
+            _save_as_slice(variable, name, owner)
+        return variable
 
-    def _place_of_owner(self, name: str, shape: tf.TensorShape) -> int | None:
+    def _owner(self, name: str, shape: tf.TensorShape) -> tuple[EngineVariable | None, int]:
+        """The variable that this one is named after, if any, and the server to be on."""
         words = _words(name)
-        owners = [
-            owner
-            for owner, (its_shape, _) in self._places.items()
-            if owner in words and its_shape == shape
-        ]
-        return self._places[max(owners, key=len)][1] if owners else None
+        owners = [w for w, (v, _) in self._made.items() if w in words and v.shape == shape]
+        if owners:
+            return self._made[max(owners, key=len)]
+        return None, self._bytes.index(min(self._bytes))
 
     @contextlib.contextmanager
     def partitioning(self) -> Iterator[None]:
@@ -96,6 +91,18 @@ class Servers:
             scope, partitioner=self.partitioner, auxiliary_name_scope=False
         ):
             yield
+
+
+def _save_as_slice(slot: EngineVariable, name: str, owner: EngineVariable) -> None:
+    """A checkpoint has what belongs to the parts of a variable under one name, too."""
+    part = tf_private.save_slice(owner)
+    if part is None:
+        return
+    whole, own = part[0], owner.name.split(":")[0]
+    for form in (lambda text: text, lambda text: text.replace("/", "_")):
+        if form(own) in name:
+            tf_private.save_like(slot, owner, name.replace(form(own), form(whole)))
+            return
 
 
 def _words(name: str) -> str:
@@ -131,7 +138,7 @@ def losses_told(strategy: tf.distribute.Strategy | None) -> Iterator[None]:
 
 
 def _lost_servers(strategy: Any) -> str:
-    addresses = strategy.cluster_resolver.cluster_spec().job_tasks("ps")
+    addresses = tf_private.cluster_of_servers(strategy).job_tasks("ps")
     gone = [f"ps {i} at {a}" for i, a in enumerate(addresses) if not answers(a)]
     if not gone:
         return "a parameter server, or the way to it, was lost"

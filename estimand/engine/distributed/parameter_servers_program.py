@@ -152,7 +152,7 @@ class ServedProgram:
                 raise tf.errors.OutOfRangeError(None, None, "End of input on all workers.")
         feeder.batches += 1
         self._counts_by_one = before is not None and self._step == before + 1
-        fetched, batch = as_asked(plan, rest)
+        fetched, batch = as_asked(plan, [_as_a_session_gives(value) for value in rest])
         batch = [tf.convert_to_tensor(part) for part in batch]
         return StepResult(values[_RESULT], int(values[_STEP]), fetched, batch)
 
@@ -245,6 +245,11 @@ class ServedProgram:
     def _current_step(self) -> int:
         self._step = int(self.trace.global_step.numpy())
         return self._step
+
+
+def _as_a_session_gives(value: Any) -> Any:
+    """Scalars are none of NumPy's arrays, but its numbers, or bytes."""
+    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
 
 
 def _empty(like: tf.Tensor) -> tf.Tensor:

@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import functools
 import os
+import socket
 import ssl
 import stat
 from collections.abc import Mapping
@@ -81,6 +82,14 @@ class LeanServer:
         )
         self._listening.append(server)
         self._paths.append(path)
+
+    async def listen_on(self, end: socket.socket, tls: ssl.SSLContext | None = None) -> None:
+        """On a socket that listens already, and that other processes may share."""
+        make = functools.partial(Connection, self._shared)
+        loop = self._shared.loop
+        is_unix = end.family == getattr(socket, "AF_UNIX", None)
+        create: Any = loop.create_unix_server if is_unix else loop.create_server
+        self._listening.append(await create(make, sock=end, backlog=_BACKLOG, **_tls(tls)))
 
     async def stop(self, grace: float) -> None:
         """No new connections and calls; those that run have `grace` seconds to end."""

@@ -37,9 +37,7 @@ _SAFE: list[Header] = [
 class PageAnswers:
     """The page and its two documents."""
 
-    def __init__(
-        self, manager: Manager, metrics: Metrics, is_serving: Callable[[], bool]
-    ) -> None:
+    def __init__(self, manager: Manager, metrics: Metrics, is_serving: Callable[[], bool]) -> None:
         self._manager = manager
         self._metrics = metrics
         self._is_serving = is_serving
