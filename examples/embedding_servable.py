@@ -2,7 +2,7 @@
 
     python examples/embedding_servable.py
 
-writes two versions of a table to a temporary directory, serves it, and asks for vectors both ways.
+writes a table to a temporary directory, serves it, and asks for vectors both ways.
 To serve a table of your own, start the server in the directory of this file:
 
     estimand serve --model_name=words --model_base_path=/models/words \\
@@ -109,6 +109,8 @@ def served(base: Path) -> Iterator[tuple[int, int]]:
                 urllib.request.urlopen(f"http://127.0.0.1:{ports[1]}/readyz").close()
                 break
             time.sleep(0.1)
+        else:
+            raise SystemExit("The server did not become ready.")
         yield ports
     finally:
         server.send_signal(signal.SIGTERM)

@@ -41,6 +41,26 @@ def update_operations(metric: Any) -> list[tf.Operation] | None:
     return list(operations.values())
 
 
+def for_sessions(value: Any) -> Any:
+    """A metric object of a graph that a session runs, as the pair (result, update operation).
+
+    Its variables join the local ones, which is where a session looks for what to initialize.
+    """
+    if not is_metric(value):
+        return value
+    operations = update_operations(value)
+    if not operations:
+        return value
+    keys = tf.compat.v1.GraphKeys
+    for collection in (keys.LOCAL_VARIABLES, keys.METRIC_VARIABLES):
+        known = {id(variable) for variable in tf.compat.v1.get_collection(collection)}
+        for variable in value.variables:
+            plain = variable if isinstance(variable, tf.Variable) else variable.value
+            if id(plain) not in known:
+                tf.compat.v1.add_to_collection(collection, plain)
+    return value.result(), tf.group(*operations)
+
+
 def was_updated(metric: Any) -> bool:
     """False only if `update_state` was surely not called.
 

@@ -85,7 +85,10 @@ def checked_eval_metric_ops(eval_metric_ops: Any) -> dict[str, Any]:
         return {}
     if not isinstance(eval_metric_ops, dict):
         raise SpecTypeError(f"eval_metric_ops must be a dict, given: {eval_metric_ops}")
-    return {key: _checked_metric(key, value) for key, value in eval_metric_ops.items()}
+    checked = {key: _checked_metric(key, value) for key, value in eval_metric_ops.items()}
+    if tf.executing_eagerly() or tf.compat.v1.get_default_graph().building_function:
+        return checked
+    return {key: metric_objects.for_sessions(value) for key, value in checked.items()}
 
 
 def checked_export_outputs(export_outputs: Any, predictions: Any, mode: str) -> Any:

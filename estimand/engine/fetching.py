@@ -26,7 +26,7 @@ def to_numpy(value: Any) -> Any:
     """An eager tensor as `Session.run` would have returned it."""
     if hasattr(value, "numpy"):
         return value.numpy()
-    return value if isinstance(value, bytes) else np.asarray(value)
+    return value if isinstance(value, (bytes, np.generic)) else np.asarray(value)
 
 
 @dataclass(frozen=True)

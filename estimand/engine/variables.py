@@ -182,7 +182,7 @@ class VariableStore:
             # A local one belongs to this trace, which may be one of a single replica.
             mirrored = not local or tf.distribute.has_strategy()
             strategy = self.strategy if mirrored else None
-            make = functools.partial(make_variable, strategy, is_local=local)
+            make: Any = functools.partial(make_variable, strategy, is_local=local)
             if keras_variable is not None and self.strategy is not None and not trainable:
                 kwargs = with_keras_aggregation(keras_variable, kwargs)
             if self.servers is not None and (not local or traced.asynchronous):

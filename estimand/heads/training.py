@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimand.core.errors import HeadError
 from estimand.engine.minimize import minimize
+from estimand.heads.checks import in_session_graph
 from estimand.heads.keys import MetricKeys
 from estimand.heads.losses import over_batch, regularization_loss
 
@@ -69,6 +70,11 @@ def summarise(
 def _check_trainable_variables(variables: Any) -> None:
     nothing_made = not tf.executing_eagerly() and not tf.compat.v1.global_variables()
     captured = getattr(tf.compat.v1.get_default_graph(), "captures", ())
+    if variables is None and in_session_graph():
+        raise HeadError(
+            "trainable_variables cannot be None. Given None. In a graph of your own, pass "
+            "tf.compat.v1.trainable_variables()."
+        )
     if variables is None and nothing_made and not captured:
         raise HeadError(
             "trainable_variables cannot be None. Given None, and there are no variables in this "

@@ -54,11 +54,12 @@ def weights_for(
         )
         if not fits:
             refusal = refuse(
-                f"{message}. The weights are in feature {_key(column)!r}.",
+                f"{message}, ",
                 "logits_shape: ",
                 shape_to_tell(logits),
                 "weights_shape: ",
                 shape_to_tell(given),
+                f"in feature {_key(column)!r}.",
             )
             return of_unknown_shape(after(refusal, given))
         return after(_same_batch(weights, logits, widths, message), weights)

@@ -181,7 +181,7 @@ def _input(examples: list[Any]) -> Any:
 
 def _never_arrived(text: str) -> bool:
     """UNAVAILABLE of gRPC itself, not of a server that has too much to do."""
-    marks = ("failed to connect", "DNS resolution", "connections to all backends", "http1")
+    marks = ("failed to connect", "DNS resolution", "resolving", "all backends", "http1")
     return any(mark.lower() in text.lower() for mark in marks)
 
 

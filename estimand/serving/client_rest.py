@@ -107,7 +107,7 @@ class RestTransport:
             path = f"/monitoring/signatures.json?model={quote(which.model, safe='')}{version}"
             return self._ask("GET", path, None, timeout)
         except (RequestError, KeyError, TypeError) as error:
-            if isinstance(error, RequestError) and error.may_retry:
+            if isinstance(error, RequestError) and error.code not in ("NOT_FOUND", "UNKNOWN"):
                 raise
             raise NotImplementedError from error
 
@@ -190,9 +190,10 @@ class RestTransport:
             text = f"TLS with {self._address} failed: {error}"
             return ServerUnreachableError("UNAUTHENTICATED", str(error), text)
         if isinstance(error, OSError | http.client.HTTPException):
-            text = f"No model server answers at {self._address} over REST: {error}"
+            why = str(error)
             if isinstance(error, http.client.HTTPException):
-                text += f". If that is the port of gRPC, write {self._address.target}"
+                why = f"it does not speak HTTP. For gRPC, write {self._address.target}"
+            text = f"No model server answers at {self._address} over REST: {why}"
             return ServerUnreachableError("UNAVAILABLE", str(error), text)
         return error
 

@@ -26,7 +26,6 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core.errors import ConfigError
-from estimand.export.holding import Hold
 from estimand.serving.programs import Program
 from estimand.serving.servable import Signature, Slot
 from estimand.serving.status import StatusError, invalid
@@ -108,17 +107,12 @@ class CustomAdapter:
 
     def __init__(self, directory: str, kind: type[CustomServable]) -> None:
         self.directory = directory
-        self._hold = Hold(directory) if "://" not in directory else None
         self._lock = threading.Lock()
         self._programs: dict[tuple[Any, ...], Program] = {}
-        try:
-            self._servable = kind.load(directory)
-            self.signature_defs = {
-                name: _definition(name, one) for name, one in self._servable.signatures().items()
-            }
-        except BaseException:
-            self._release_hold()
-            raise
+        self._servable = kind.load(directory)
+        self.signature_defs = {
+            name: _definition(name, one) for name, one in self._servable.signatures().items()
+        }
         self.signatures = {n: Signature.of(n, d) for n, d in self.signature_defs.items()}
         self._signature_of = {
             slot.tensor: name
@@ -140,10 +134,7 @@ class CustomAdapter:
 
     def close(self) -> None:
         self._programs.clear()
-        try:
-            self._servable.unload()
-        finally:
-            self._release_hold()
+        self._servable.unload()
 
     def _make_program(self, inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> Program:
         signature = self._signature_of[outputs[0].tensor]
@@ -158,10 +149,6 @@ class CustomAdapter:
 
         rows_are_free = all(slot.shape and slot.shape[0] == -1 for slot in (*inputs, *outputs))
         return Program(call, rows_are_free=rows_are_free and self._servable.rows_are_independent)
-
-    def _release_hold(self) -> None:
-        if self._hold is not None:
-            self._hold.release()
 
 
 def _array(signature: str, slot: Slot, found: Mapping[str, Any]) -> np.ndarray:

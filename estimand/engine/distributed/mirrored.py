@@ -51,7 +51,7 @@ def make_variable(
     ):
         variable = tf.Variable(**kwargs)
     if not isinstance(variable, EngineVariable):
-        variable.__class__ = _answering(type(variable))
+        variable.__class__ = _answering(type(variable))  # type: ignore[arg-type]
     return variable
 
 
@@ -80,7 +80,7 @@ def _name(choice: Any) -> str:
 
 
 @functools.cache
-def _answering(kind: type) -> type:
+def _answering(kind: Any) -> Any:
     return type(f"Engine{kind.__name__}", (V1Answers, kind), {})
 
 

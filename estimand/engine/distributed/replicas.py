@@ -18,27 +18,25 @@ from estimand.core import tf_private
 
 _current: ContextVar[int] = ContextVar("replica", default=0)
 
-Strategy = tf.distribute.Strategy
-
 
 def current_replica() -> int:
     """Which replica of this process the model function is being called for."""
     return _current.get()
 
 
-def local_replicas(strategy: Strategy | None) -> int:
+def local_replicas(strategy: tf.distribute.Strategy | None) -> int:
     """How many replicas of the model run in this process."""
     return 1 if strategy is None else len(strategy.extended.worker_devices)
 
 
-def workers(strategy: Strategy | None) -> int:
+def workers(strategy: tf.distribute.Strategy | None) -> int:
     """How many processes train together."""
     if strategy is None:
         return 1
     return strategy.num_replicas_in_sync // local_replicas(strategy)
 
 
-def number_of_worker(strategy: Strategy | None) -> int:
+def number_of_worker(strategy: tf.distribute.Strategy | None) -> int:
     """Which of these processes this one is."""
     resolver = None if strategy is None else strategy.cluster_resolver
     if workers(strategy) == 1 or resolver is None:
@@ -48,7 +46,7 @@ def number_of_worker(strategy: Strategy | None) -> int:
 
 
 @contextlib.contextmanager
-def entered(strategy: Strategy | None) -> Iterator[None]:
+def entered(strategy: tf.distribute.Strategy | None) -> Iterator[None]:
     """Build for `strategy`. Losses are means unless known otherwise, as tf.estimator has it."""
     if strategy is None:
         yield
@@ -62,7 +60,7 @@ def entered(strategy: Strategy | None) -> Iterator[None]:
             yield
 
 
-def for_each(strategy: Strategy, one_replica: Callable[[int], Any]) -> list[Any]:
+def for_each(strategy: tf.distribute.Strategy, one_replica: Callable[[int], Any]) -> list[Any]:
     """What `one_replica`, called with the number of each local replica, returned."""
     count = local_replicas(strategy)
     results: list[Any] = [None] * count

@@ -49,7 +49,7 @@ class Team:
 
     def least(self, value: int | None) -> int | None:
         """The smallest that anyone gave; None counts as endless."""
-        row = np.zeros(self.size, np.int64)
+        row: np.ndarray = np.zeros(self.size, np.int64)
         row[self.number] = _NONE if value is None else value
         given = [int(v) for v in self._total(tf.constant(row)) if int(v) != _NONE]
         return min(given, default=None)

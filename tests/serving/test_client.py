@@ -1,0 +1,310 @@
+"""est.serving.Client: the same over both protocols."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import estimand as est
+from estimand.core.errors import ConfigError, InputError
+from estimand.serving.client_address import Address
+from tests.serving.running import Server, example, free_port
+
+
+@pytest.fixture(scope="module", params=["grpc", "rest"])
+def client(server: Server, request: pytest.FixtureRequest) -> Iterator[est.serving.Client]:
+    port = server.port if request.param == "grpc" else server.rest_port
+    with est.serving.Client(f"127.0.0.1:{port}", request.param) as made:
+        yield made
+
+
+def test_arrays_in_and_out(client) -> None:
+    found = client.predict("two_inputs", {"a": np.float32([1, 2]), "b": np.float32([3, 4])})
+    assert {name: array.tolist() for name, array in found.items()} == {
+        "product": [3.0, 8.0],
+        "sum": [4.0, 6.0],
+    }
+    assert {array.dtype for array in found.values()} == {np.dtype(np.float32)}
+
+
+def test_values_become_what_the_model_takes(client) -> None:
+    # Integers for a float input, and one number a row for a matrix with one column.
+    assert client.predict("half_plus_two", [2, 4])["y"].tolist() == [[3.0], [4.0]]
+
+
+def test_every_kind_of_array_comes_back_as_it_went(client) -> None:
+    given = {
+        "f32": np.float32([0.1, np.nan]),
+        "f64": np.float64([1e300, -0.5]),
+        "i32": np.int32([[1, -2]]),
+        "i64": np.int64([2**53 + 1]),
+        "u8": np.uint8([0, 255]),
+        "bool": np.array([True, False]),
+        "text": np.array(["é".encode(), b""], object),
+    }
+    found = client.predict("types", given)
+    for name, array in given.items():
+        np.testing.assert_array_equal(found[f"{name}_out"], array)
+        assert found[f"{name}_out"].dtype == array.dtype
+
+
+def test_bytes_that_are_no_text(client) -> None:
+    found = client.predict("bytes", {"image": [b"\xff\x00\xfe"]})
+    assert found["image_bytes"].tolist() == [b"\xff\x00\xfe"]
+
+
+def test_some_outputs(client) -> None:
+    inputs = {"a": [1.0], "b": [2.0]}
+    assert list(client.predict("two_inputs", inputs, outputs=["sum"])) == ["sum"]
+    with pytest.raises(est.serving.RequestError, match="output tensor alias not found") as caught:
+        client.predict("two_inputs", inputs, outputs=["total"])
+    assert caught.value.code == "INVALID_ARGUMENT"
+
+
+def test_a_frame_gives_a_frame_with_its_index(client) -> None:
+    frame = pd.DataFrame({"a": [1, 2], "b": [0.5, 1.0], "name": ["x", "y"]}, index=[7, 9])
+    found = client.predict("two_inputs", frame)
+    expected = pd.DataFrame({"product": [0.5, 2.0], "sum": [1.5, 3.0]}, index=[7, 9])
+    pd.testing.assert_frame_equal(found, expected.astype("float32"))
+
+
+def test_a_frame_becomes_examples_of_the_types_that_the_model_wants(client) -> None:
+    # "x" is a float feature: the export says so, whatever the column looks like.
+    found = client.predict("classifier", pd.DataFrame({"x": [1, -1]}))
+    by_rows = client.predict("classifier", [{"x": 1.0}, {"x": -1.0}])
+    assert found["classes"].tolist() == [["0", "1"], ["0", "1"]]
+    np.testing.assert_allclose(np.stack(found["scores"]), by_rows["scores"])
+    assert by_rows["scores"][0, 1] > 0.5 > by_rows["scores"][1, 1]
+
+
+def test_classify_and_regress(client) -> None:
+    (row,) = client.classify("classifier", [{"x": 1}])
+    assert [label for label, _ in row] == ["0", "1"]
+    assert sum(score for _, score in row) == pytest.approx(1.0)
+    best = client.classify("classifier", pd.DataFrame({"x": [1.0, -1.0]}, index=[3, 4]))
+    assert best["label"].to_dict() == {3: "1", 4: "0"}
+    signature = "regress_x_to_y"
+    given = [example(x=1.0), example(x=2.0).SerializeToString(), {"x": 3.0}]
+    found = client.regress("half_plus_two", given, signature=signature)
+    assert found.tolist() == [2.5, 3.0, 3.5]
+    frame = client.regress("half_plus_two", pd.DataFrame({"x": [1.0]}), signature=signature)
+    assert frame.to_dict("list") == {"value": [2.5]}
+
+
+def test_status_metadata_and_models(client) -> None:
+    (status,) = client.status("half_plus_two")
+    assert (status.version, status.state, status.error) == (123, "AVAILABLE", "")
+    (failed,) = client.status("broken")
+    assert failed.state == "END"
+    assert "saved_model.pb" in failed.error
+    signature = client.metadata("two_inputs")["serving_default"]
+    assert str(signature) == (
+        "signature 'serving_default' takes a (float32, [?]), b (float32, [?]) and answers "
+        "product (float32, [?]), sum (float32, [?])"
+    )
+    assert {"half_plus_two", "broken", "classifier"} <= set(client.models())
+
+
+def test_versions_and_labels(client) -> None:
+    assert client.predict("half_plus_two", [0.0], version=123)["y"].tolist() == [[2.0]]
+    with pytest.raises(est.serving.ModelNotFoundError, match="no version 7.*version 123: AVAIL"):
+        client.predict("half_plus_two", [0.0], version=7)
+    with pytest.raises(est.serving.RequestError, match="Unrecognized servable version label"):
+        client.predict("half_plus_two", [0.0], label="stable")
+    with pytest.raises(InputError, match="Give one of them"):
+        client.predict("half_plus_two", [0.0], label="stable", version=1)
+
+
+def test_a_model_that_is_not_there_is_told_with_those_that_are(client) -> None:
+    with pytest.raises(LookupError, match="no model 'half'.*'half_plus_two'") as caught:
+        client.predict("half", [0.0])
+    assert caught.value.code == "NOT_FOUND"
+    with pytest.raises(est.serving.ModelNotFoundError, match="version 1: END .*saved_model.pb"):
+        client.predict("broken", [0.0])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"a": [1.0], "c": [1.0]}, [{"a": 1.0, "c": 1.0}], pd.DataFrame({"a": [1.0], "c": [1.0]})],
+    ids=["dict", "rows", "frame"],
+)
+def test_wrong_names_are_told_with_the_signature(client, given) -> None:
+    with pytest.raises(
+        InputError, match=r"lacks \['b'\].*takes a \(float32, \[\?\]\), b"
+    ) as caught:
+        client.predict("two_inputs", given)
+    assert ("unknown ['c']" in str(caught.value)) == isinstance(given, dict)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"a": ["x"], "b": [1.0]}, "'a' takes float32, but was given strings"),
+        ({"a": [[1.0]], "b": [1.0]}, r"'a' takes arrays of shape \[\?\]"),
+        ([1.0], "2 inputs: give a dict"),
+    ],
+)
+def test_values_that_do_not_fit_are_not_sent(client, given, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        client.predict("two_inputs", given)
+
+
+def test_features_that_the_model_does_not_know(client) -> None:
+    with pytest.raises(InputError, match=r"none of the features .*x \(float32, \[\?, 1\]\)"):
+        client.predict("classifier", [{"y": 1.0}])
+    with pytest.raises(InputError, match="no signature 'z'. It has: .*'serving_default'"):
+        client.predict("classifier", [{"x": 1.0}], signature="z")
+
+
+def test_a_slow_answer_is_a_timeout(client) -> None:
+    client.predict("slow", [1.0])
+    with pytest.raises(TimeoutError) as caught:
+        client.predict("slow", [1.0], timeout=0.1)
+    assert caught.value.code == "DEADLINE_EXCEEDED"
+    assert client.predict("slow", [1.0])["y"].tolist() == [2.0]
+
+
+def test_threads_share_a_client_and_each_gets_its_own_answer(client) -> None:
+    def ask(number: int) -> bool:
+        found = client.predict("half_plus_two", [float(number)])["y"]
+        return found.tolist() == [[number / 2 + 2]]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(ask, range(64)))
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:{}", "http://127.0.0.1:{}"])
+def test_nobody_there(address: str) -> None:
+    retries = est.serving.Retries(attempts=2, first_pause=0.0)
+    at = address.format(free_port())
+    with (
+        est.serving.Client(at, retries=retries) as client,
+        pytest.raises(ConnectionError, match=f"No model server answers at {at}"),
+    ):
+        client.status("m")
+
+
+def test_the_port_of_the_other_protocol(server: Server) -> None:
+    once = est.serving.Retries(attempts=1)
+    with est.serving.Client(f"127.0.0.1:{server.rest_port}", retries=once) as client:
+        with pytest.raises(ConnectionError, match=f"write http://127.0.0.1:{server.rest_port}"):
+            client.models()
+    with est.serving.Client(f"http://127.0.0.1:{server.port}", retries=once) as client:
+        with pytest.raises(ConnectionError, match=f"For gRPC, write 127.0.0.1:{server.port}"):
+            client.models()
+
+
+class OtherServer:
+    """Answers HTTP requests with what it was told, one connection after another."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.address = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self.asked: list[bytes] = []
+        self._thread = threading.Thread(target=self._run, args=(answers,))
+        self._thread.start()
+
+    def _run(self, answers: tuple[bytes, ...]) -> None:
+        for answer in answers:
+            connection, _ = self._listening.accept()
+            with connection:
+                self.asked.append(connection.recv(65536))
+                connection.sendall(answer)
+
+    def __enter__(self) -> OtherServer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._thread.join(10)
+        self._listening.close()
+
+
+def http_answer(code: int, body: bytes, more: bytes = b"") -> bytes:
+    return b"HTTP/1.1 %d X\r\ncontent-length: %d\r\nconnection: close\r\n%s\r\n%s" % (
+        code,
+        len(body),
+        more,
+        body,
+    )
+
+
+STATUS = b'{"model_version_status": []}'
+
+
+def test_a_busy_server_is_asked_again_and_the_key_goes_along() -> None:
+    busy = http_answer(429, b'{"error": "too many"}')
+    with OtherServer(busy, http_answer(200, STATUS)) as other:
+        retries = est.serving.Retries(first_pause=0.0)
+        with est.serving.Client(other.address, retries=retries, api_key="sesame") as client:
+            assert client.status("m") == []
+    assert len(other.asked) == 2
+    assert all(b"authorization: bearer sesame" in one.lower() for one in other.asked)
+    assert "sesame" not in repr(client)
+
+
+def test_a_refusal_is_not_asked_again() -> None:
+    with OtherServer(http_answer(401, b'{"error": "Who are you?"}')) as other:
+        with est.serving.Client(other.address) as client:
+            with pytest.raises(est.serving.RequestError, match="UNAUTHENTICATED: Who are you"):
+                client.status("m")
+    assert len(other.asked) == 1
+
+
+def test_a_server_that_is_no_model_server() -> None:
+    with OtherServer(http_answer(200, b"<html>")) as other:
+        with est.serving.Client(other.address) as client:
+            with pytest.raises(est.serving.RequestError, match="does not answer as a model server"):
+                client.status("m")
+
+
+def test_a_kept_connection_that_was_closed_is_replaced() -> None:
+    keeps = http_answer(200, STATUS).replace(b"connection: close\r\n", b"")
+    with OtherServer(keeps, keeps) as other:
+        once = est.serving.Retries(attempts=1)
+        with est.serving.Client(other.address, retries=once) as client:
+            assert client.status("m") == client.status("m") == []
+    assert len(other.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("address", "protocol", "found"),
+    [
+        ("h:9", None, ("grpc", False, "h", 9, "")),
+        ("h", None, ("grpc", False, "h", 8500, "")),
+        ("h", "rest", ("rest", False, "h", 8501, "")),
+        ("https://h/models/", None, ("rest", True, "h", 443, "/models")),
+        ("grpcs://h:1", None, ("grpc", True, "h", 1, "")),
+        ("[::1]:7", None, ("grpc", False, "::1", 7, "")),
+        ("unix:/run/m", None, ("grpc", False, "unix:/run/m", 0, "")),
+    ],
+)
+def test_addresses(address: str, protocol: str | None, found: tuple) -> None:
+    made = Address.parse(address, protocol)
+    assert (made.protocol, made.tls, made.host, made.port, made.prefix) == found
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"address": "h:99999"}, "is no address"),
+        ({"address": "ftp://h"}, "is no address"),
+        ({"address": "http://h", "protocol": "grpc"}, "Leave one of the two out"),
+        ({"address": "h", "protocol": "soap"}, "Use 'grpc' or 'rest'"),
+        ({"address": "h:1/path"}, "gRPC has no path"),
+        ({"address": "h", "ca_file": "x"}, "tls=True"),
+        ({"address": "https://h", "cert_file": "x"}, "needs both"),
+        ({"address": "https://h", "ca_file": "/no/such"}, "cannot be used"),
+        ({"address": "grpcs://h", "ca_file": "/no/such"}, "cannot be read"),
+        ({"address": "h", "timeout": 0}, "seconds above 0"),
+        ({"address": "h", "api_key": "a\nb"}, "characters that cannot be sent"),
+    ],
+)
+def test_settings_that_cannot_be_used(given: dict, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        est.serving.Client(**given)
