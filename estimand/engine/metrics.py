@@ -77,10 +77,10 @@ class MetricSet:
 def check_names(spec: EstimatorSpec) -> None:
     for name in (LOSS, GLOBAL_STEP):
         if name in (spec.eval_metric_ops or {}):
-            quote = '"' if name == LOSS else "`"  # as callers match on it
+            quoted = f'"{name}"' if name == LOSS else f"`{name}`"  # as callers match on it
             raise SpecError(
-                f"Metric with name {quote}{name}{quote} is not allowed, because Estimator already defines "
-                "a default metric with the same name. Give it another key in eval_metric_ops."
+                f"Metric with name {quoted} is not allowed, because Estimator already defines a "
+                "default metric with the same name. Give it another key in eval_metric_ops."
             )
 
 

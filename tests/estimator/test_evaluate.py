@@ -103,14 +103,14 @@ def test_less_than_one_step_is_refused(tmp_path: Path, steps: int) -> None:
         estimator(tmp_path).evaluate(batches, steps=steps)
 
 
-@pytest.mark.parametrize("name", ["loss", "global_step"])
-def test_names_of_our_own_metrics_are_refused(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "quoted"), [("loss", '"loss"'), ("global_step", "`global_step`")])
+def test_names_of_our_own_metrics_are_refused(tmp_path: Path, name: str, quoted: str) -> None:
     def clashing(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
         spec = model_fn(features, labels, mode)
         return spec._replace(eval_metric_ops={name: v1.metrics.mean(labels)})
 
     message = (
-        f'Metric with name "{name}" is not allowed, because Estimator already defines a default '
+        f"Metric with name {quoted} is not allowed, because Estimator already defines a default "
         "metric with the same name."
     )
     with pytest.raises(ValueError, match="is not allowed") as error:

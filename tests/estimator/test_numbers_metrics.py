@@ -131,7 +131,7 @@ def test_metric_with_a_name_of_ours_is_refused(
     def metrics(labels: tf.Tensor, logits: tf.Tensor) -> dict[str, Any]:
         return {name: v1.metrics.mean(logits)}
 
-    message = f'Metric with name "{name}" is not allowed, because Estimator already defines'
+    message = f'Metric with name ["`]{name}["`] is not allowed, because Estimator already defines'
     with pytest.raises(ValueError, match=message):
         estimator(model_dir, metrics, **config).evaluate(eval_input_fn)
 

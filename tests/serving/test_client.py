@@ -113,7 +113,7 @@ def test_status_metadata_and_models(client) -> None:
 
 def test_versions_and_labels(client) -> None:
     assert client.predict("half_plus_two", [0.0], version=123)["y"].tolist() == [[2.0]]
-    with pytest.raises(est.serving.ModelNotFoundError, match="no version 7.*version 123: AVAIL"):
+    with pytest.raises(est.serving.ModelNotFoundError, match=r"no version 7.*version 123: AVAIL"):
         client.predict("half_plus_two", [0.0], version=7)
     with pytest.raises(est.serving.RequestError, match="Unrecognized servable version label"):
         client.predict("half_plus_two", [0.0], label="stable")
@@ -122,10 +122,10 @@ def test_versions_and_labels(client) -> None:
 
 
 def test_a_model_that_is_not_there_is_told_with_those_that_are(client) -> None:
-    with pytest.raises(LookupError, match="no model 'half'.*'half_plus_two'") as caught:
+    with pytest.raises(LookupError, match=r"no model 'half'.*'half_plus_two'") as caught:
         client.predict("half", [0.0])
     assert caught.value.code == "NOT_FOUND"
-    with pytest.raises(est.serving.ModelNotFoundError, match="version 1: END .*saved_model.pb"):
+    with pytest.raises(est.serving.ModelNotFoundError, match=r"version 1: END .*saved_model.pb"):
         client.predict("broken", [0.0])
 
 
@@ -158,7 +158,7 @@ def test_values_that_do_not_fit_are_not_sent(client, given, told: str) -> None:
 def test_features_that_the_model_does_not_know(client) -> None:
     with pytest.raises(InputError, match=r"none of the features .*x \(float32, \[\?, 1\]\)"):
         client.predict("classifier", [{"y": 1.0}])
-    with pytest.raises(InputError, match="no signature 'z'. It has: .*'serving_default'"):
+    with pytest.raises(InputError, match=r"no signature 'z'. It has: .*'serving_default'"):
         client.predict("classifier", [{"x": 1.0}], signature="z")
 
 
