@@ -204,7 +204,9 @@ def inputs_of_rows(
     `first` is the number of rows before these, for messages.
     """
     only = next(iter(signature.inputs.values())) if len(signature.inputs) == 1 else None
-    takes_examples = only is not None and only.dtype == "string" and len(only.shape or ()) == 1
+    takes_examples = (
+        only is not None and only.dtype == "string" and (only.shape is None or len(only.shape) == 1)
+    )
     if isinstance(rows[0], bytes):
         if takes_examples and only is not None:
             return {only.name: rows}

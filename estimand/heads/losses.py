@@ -51,7 +51,7 @@ def check_reduction(reduction: Any) -> str:
 
 def over_batch(reduction: str) -> str:
     """What the loss is over the batch of a replica, as `est.minimize` wants to know."""
-    return "sum" if _WAYS[reduction] == SUM else "mean"
+    return "sum" if _WAYS.get(reduction) == SUM else "mean"
 
 
 def reduced_loss(losses: tf.Tensor, weights: tf.Tensor | None, reduction: str) -> tf.Tensor:

@@ -169,14 +169,13 @@ def _of_rows(
     if not signature.inputs.keys() <= set(names):
         if not signature.takes_examples:
             raise wrong_names(signature, names, strict=False)
-        unknown = sorted(set(known.features) - set(names))
-        if unknown and not set(names) & set(known.features):
+        if known.features and not set(names) & set(known.features):
             raise InputError(
                 f"What was given, {names}, has none of the features of this model's tf.Examples: "
                 f"{', '.join(_feature_text(one) for one in known.features.items())}. The "
                 f"{signature}."
             )
-        rows = [_plain_row(row, known.features) for row in rows]
+        rows = [_plain_row(row) for row in rows]
     return inputs_of_rows(signature, rows, known.features)
 
 
@@ -186,12 +185,10 @@ def _feature_text(feature: tuple[str, Any]) -> str:
     return f"{name} ({info.get('dtype')}, {shape_text(shape and [None, *shape[1:]])})"
 
 
-def _plain_row(row: Mapping[str, Any], features: Mapping[str, Any]) -> dict[str, Any]:
-    """Without NumPy, and of what the model does not know, nothing."""
+def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         str(name): value.tolist() if isinstance(value, np.ndarray | np.generic) else value
         for name, value in row.items()
-        if not features or str(name) in features
     }
 
 
@@ -247,7 +244,7 @@ def to_examples(given: Any, features: Mapping[str, Any]) -> list[Any]:
     found = []
     for number, one in enumerate(given):
         if isinstance(one, Mapping):
-            one = example_of_row(_plain_row(one, features), features, number)
+            one = example_of_row(_plain_row(one), features, number)
         if isinstance(one, bytes):
             one = example_pb2.Example.FromString(one)
         if type(one).__name__ != "Example":

@@ -232,6 +232,7 @@ class _Server:
             http=PatientProtocol.bounded(limits),
             ws="none",
             lifespan="off",
+            proxy_headers=False,  # nobody here asks who the client is
             log_config=None,
             access_log=False,
             date_header=True,

@@ -33,7 +33,6 @@ from estimand.serving.status import StatusError
 log = logging.getLogger("estimand.serving")
 
 VARIABLE = "ESTIMAND_SERVING_WORKER"
-_BACKLOG = 2048
 _SECONDS_FOR_A_STATE = 1.0
 _SECONDS_BEYOND_THE_DRAIN = 20.0
 _SOON = 10.0  # seconds of life; whoever ends before is replaced after a pause
@@ -77,13 +76,13 @@ def open_sockets(flags: Flags) -> Sockets:
     grpc = unix = rest = held = None
     try:
         if flags.port and flags.grpc_backend == "lean":
-            grpc = _listening(flags.host, flags.port)
+            grpc = _bound(flags.host, flags.port)
         elif flags.port:
-            held = _held(flags.host, flags.port)
+            held = _bound(flags.host, flags.port, each_opens_its_own=True)
         if flags.grpc_socket_path:
-            unix = _listening_at(flags.grpc_socket_path)
+            unix = _bound_at(flags.grpc_socket_path)
         if flags.rest_api_port:
-            rest = _listening(flags.host, flags.rest_api_port)
+            rest = _bound(flags.host, flags.rest_api_port)
     except OSError as error:
         Sockets(grpc, unix, rest, held).close()
         raise ConfigError(
@@ -97,32 +96,30 @@ def _family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    return socket.create_server((host, port), family=_family(host), backlog=_BACKLOG)
-
-
-def _held(host: str, port: int) -> socket.socket:
-    """Bound, but not listening: connections go to the workers, and nobody else gets the port."""
-    socket.create_server((host, port), family=_family(host)).close()  # tells whether it is free
-    held = socket.socket(_family(host))
+def _bound(host: str, port: int, *, each_opens_its_own: bool = False) -> socket.socket:
+    """Not listening: the first worker that can answer will. Until then clients are refused, and
+    need not wait; and nobody else gets the port."""
+    if each_opens_its_own:
+        _bound(host, port).close()  # tells whether it is free
+    one = socket.socket(_family(host))
     try:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        held.bind((host, port))
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if each_opens_its_own:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        one.bind((host, port))
     except OSError:
-        held.close()
+        one.close()
         raise
-    return held
+    return one
 
 
-def _listening_at(path: str) -> socket.socket:
+def _bound_at(path: str) -> socket.socket:
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISSOCK(os.stat(path).st_mode):
             os.unlink(path)  # of a server that was killed
     one = socket.socket(socket.AF_UNIX)
     try:
         one.bind(path)
-        one.listen(_BACKLOG)
     except OSError:
         one.close()
         raise

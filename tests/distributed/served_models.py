@@ -42,6 +42,17 @@ def v1_model_fn(features, labels, mode):
     return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
+def regression_model_fn(features, labels, mode):
+    """Comes to a loss that it cannot go below, so that two ways to get there can be compared."""
+    table = _v1.get_variable("table", [5, 1], initializer=_v1.zeros_initializer())
+    w = _v1.get_variable("w", [3, 1], initializer=_v1.zeros_initializer())
+    y = features["x"] @ w + tf.nn.embedding_lookup(table, features["kind"])
+    loss = tf.reduce_mean(tf.square(y - tf.cast(labels, tf.float32)))
+    optimizer = _v1.train.MomentumOptimizer(0.02, 0.5)
+    train_op = optimizer.minimize(loss, _v1.train.get_global_step())
+    return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
 def keras_optimizer_model_fn(features, labels, mode):
     """Variables of v1, batch normalization and optimizer of Keras."""
     import keras
@@ -66,6 +77,7 @@ def columns(config):
 ESTIMATORS = {
     **models.ESTIMATORS,
     "tables": lambda config: est.Estimator(v1_model_fn, config=config),
+    "regression": lambda config: est.Estimator(regression_model_fn, config=config),
     "keras_optimizer": lambda config: est.Estimator(keras_optimizer_model_fn, config=config),
     "columns": columns,
 }

@@ -127,7 +127,7 @@ BATCHES: dict[str, tuple[Any, Any, Any, Any, str]] = {
         [0, 3, 1, 2],
         THREE_LOGITS,
         {},
-        r"Labels must be <= 3 - 1, which is 2\. This batch has the label 3$",
+        r"Labels must be <= (3|n_classes) - 1, which is 2\. This batch has the label 3$",
     ),
     "labels_too_small": (
         lambda: est.MultiClassHead(3),
@@ -141,7 +141,7 @@ BATCHES: dict[str, tuple[Any, Any, Any, Any, str]] = {
         [0, 1, 2, 0],
         ONE_LOGIT,
         {},
-        r"Labels must be <= 2 - 1, which is 1\. This batch has the label 2$",
+        r"Labels must be <= (2|n_classes) - 1, which is 1\. This batch has the label 2$",
     ),
     "labels_that_are_no_numbers": (
         est.BinaryClassHead,

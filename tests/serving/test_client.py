@@ -54,6 +54,13 @@ def test_every_kind_of_array_comes_back_as_it_went(client) -> None:
         assert found[f"{name}_out"].dtype == array.dtype
 
 
+def test_single_values_without_rows(client) -> None:
+    kinds = {"f32": 0.5, "f64": 0.25, "i32": 1, "i64": 2, "u8": 3, "bool": True, "text": b"one"}
+    found = client.predict("types", kinds)
+    assert {name.removesuffix("_out"): array.item() for name, array in found.items()} == kinds
+    assert {array.shape for array in found.values()} == {()}
+
+
 def test_bytes_that_are_no_text(client) -> None:
     found = client.predict("bytes", {"image": [b"\xff\x00\xfe"]})
     assert found["image_bytes"].tolist() == [b"\xff\x00\xfe"]
@@ -192,11 +199,14 @@ def test_nobody_there(address: str) -> None:
 
 def test_the_port_of_the_other_protocol(server: Server) -> None:
     once = est.serving.Retries(attempts=1)
-    with est.serving.Client(f"127.0.0.1:{server.rest_port}", retries=once) as client:
-        with pytest.raises(ConnectionError, match=f"write http://127.0.0.1:{server.rest_port}"):
-            client.models()
-    with est.serving.Client(f"http://127.0.0.1:{server.port}", retries=once) as client:
-        with pytest.raises(ConnectionError, match=f"For gRPC, write 127.0.0.1:{server.port}"):
+    for address, told in (
+        (f"127.0.0.1:{server.rest_port}", f"write http://127.0.0.1:{server.rest_port}"),
+        (f"http://127.0.0.1:{server.port}", f"For gRPC, write 127.0.0.1:{server.port}"),
+    ):
+        with (
+            est.serving.Client(address, retries=once) as client,
+            pytest.raises(ConnectionError, match=told),
+        ):
             client.models()
 
 
@@ -249,18 +259,22 @@ def test_a_busy_server_is_asked_again_and_the_key_goes_along() -> None:
 
 
 def test_a_refusal_is_not_asked_again() -> None:
-    with OtherServer(http_answer(401, b'{"error": "Who are you?"}')) as other:
-        with est.serving.Client(other.address) as client:
-            with pytest.raises(est.serving.RequestError, match="UNAUTHENTICATED: Who are you"):
-                client.status("m")
+    with (
+        OtherServer(http_answer(401, b'{"error": "Who are you?"}')) as other,
+        est.serving.Client(other.address) as client,
+        pytest.raises(est.serving.RequestError, match="UNAUTHENTICATED: Who are you"),
+    ):
+        client.status("m")
     assert len(other.asked) == 1
 
 
 def test_a_server_that_is_no_model_server() -> None:
-    with OtherServer(http_answer(200, b"<html>")) as other:
-        with est.serving.Client(other.address) as client:
-            with pytest.raises(est.serving.RequestError, match="does not answer as a model server"):
-                client.status("m")
+    with (
+        OtherServer(http_answer(200, b"<html>")) as other,
+        est.serving.Client(other.address) as client,
+        pytest.raises(est.serving.RequestError, match="does not answer as a model server"),
+    ):
+        client.status("m")
 
 
 def test_a_kept_connection_that_was_closed_is_replaced() -> None:

@@ -67,7 +67,7 @@ class WorkersInput:
             tf.TensorSpec([], tf.float64),
         )
         makers = [
-            functools.partial(_start, number, _as_graph(p, input_fn), p.element_spec, prepare_worker)
+            functools.partial(_start, number, as_graph(p, input_fn), p.element_spec, prepare_worker)
             for number, p in enumerate(pipelines)
         ]
         self.iterators = tf_private.on_each_worker(servers.coordinator, makers)
@@ -101,7 +101,7 @@ def _start(
     return iter(dataset), tf.constant(number, tf.float64)
 
 
-def _as_graph(dataset: tf.data.Dataset, input_fn: Callable[..., Any]) -> tf.Tensor:
+def as_graph(dataset: tf.data.Dataset, input_fn: Callable[..., Any]) -> tf.Tensor:
     types = tf_private.stateful_op_types(dataset) or ()
     python = sorted({t for t in types if t in _PYTHON})
     if python:

@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import parse_qs
 from weakref import WeakKeyDictionary
 
-from estimand.export.reading import read_card
 from estimand.serving.lanes import LoadedVersion
 from estimand.serving.manager import Manager
 from estimand.serving.metrics import Metrics
@@ -66,8 +65,10 @@ class PageAnswers:
     async def describe(self, version: LoadedVersion) -> dict[str, Any]:
         found = self._described.get(version)
         if found is None:
-            card = await asyncio.to_thread(read_card, version.servable.directory)
-            found = forms.describe(version.name, version.number, version.servable, card)
+            # A large graph takes a while to look through.
+            found = await asyncio.to_thread(
+                forms.describe, version.name, version.number, version.servable
+            )
             self._described[version] = found
         return found
 

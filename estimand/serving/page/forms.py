@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from estimand.export.reading import describe_signature
+from estimand.serving.page.example_features import example_features
 
 if TYPE_CHECKING:
     from estimand.serving.servable import Servable
@@ -21,9 +22,10 @@ _ACTIONS = {
 }
 
 
-def describe(name: str, number: int, servable: Servable, card: Mapping[str, Any]) -> dict[str, Any]:
+def describe(name: str, number: int, servable: Servable) -> dict[str, Any]:
     """The signatures of a version, each with the body of a request that it would accept."""
-    features = _features(card)
+    graph = getattr(servable, "graph", None)  # what is no SavedModel has none
+    features = example_features(graph) if graph is not None else {}
     found = {}
     for key, signature in sorted(servable.signatures.items()):
         described = describe_signature(signature.definition)
@@ -37,20 +39,6 @@ def describe(name: str, number: int, servable: Servable, card: Mapping[str, Any]
     return {"model": name, "version": str(number), "signatures": found, "features": features}
 
 
-def _features(card: Mapping[str, Any]) -> dict[str, Any]:
-    """What tf.Examples have to hold, where the export says so; untrusted, so look at its form."""
-    found: Any = card
-    for key in ("features", "infer", "features"):
-        found = found.get(key) if isinstance(found, Mapping) else None
-    if not isinstance(found, Mapping):
-        return {}
-    return {
-        str(name): {"dtype": str(one.get("dtype")), "shape": one.get("shape")}
-        for name, one in found.items()
-        if isinstance(one, Mapping)
-    }
-
-
 def _request(
     name: str, described: Mapping[str, Any], features: Mapping[str, Any]
 ) -> dict[str, str]:
@@ -60,7 +48,7 @@ def _request(
     if described["method"] in _ACTIONS:
         body["examples"] = [_example_row(features) or {"x": 1.0}]
         if not features:
-            notes.append("The export does not say what its tf.Examples hold: name the features.")
+            notes.append("The model does not tell what its tf.Examples hold: name the features.")
     elif any(info.get("kind") for info in inputs.values()):
         notes.append("A sparse or ragged input cannot be sent in JSON.")
     else:

@@ -1,0 +1,85 @@
+"""What the tf.Examples of a model hold: read off the operations of its graph that parse them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+Feature = dict[str, Any]  # dtype; shape, with None for the rows and for any number of values
+
+
+def example_features(graph: Any) -> dict[str, Feature]:
+    """Types and shapes by name; empty if nothing is parsed.
+
+    >>> with tf.Graph().as_default() as graph:
+    ...     examples = tf.compat.v1.placeholder(tf.string, [None])
+    ...     _ = tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([2], tf.float32)})
+    >>> example_features(graph.as_graph_def())
+    {'x': {'dtype': 'float32', 'shape': [None, 2]}}
+    """
+    found: dict[str, Feature] = {}
+    for nodes in _node_lists(graph):
+        by_name = None
+        for node in nodes:
+            if node.op in _READERS:
+                by_name = by_name or {one.name: one for one in nodes}
+                found |= dict(_READERS[node.op](node, by_name))
+    return found
+
+
+def _node_lists(graph: Any) -> Iterator[Any]:
+    yield graph.node
+    for function in graph.library.function:
+        yield function.node_def
+
+
+def _of_version_2(node: Any, nodes: Mapping[str, Any]) -> Iterator[tuple[str, Feature]]:
+    sparse, dense, ragged = (_strings(node.input[i], nodes) for i in (2, 3, 4))
+    yield from _varying(sparse, node.attr["sparse_types"].list.type)
+    yield from _varying(ragged, node.attr["ragged_value_types"].list.type)
+    yield from _dense(dense, node)
+
+
+def _of_version_1(node: Any, nodes: Mapping[str, Any]) -> Iterator[tuple[str, Feature]]:
+    first, count = 2 + node.attr["Nsparse"].i, node.attr["Ndense"].i
+    sparse = [key for one in node.input[2:first] for key in _strings(one, nodes)]
+    dense = [key for one in node.input[first : first + count] for key in _strings(one, nodes)]
+    yield from _varying(sparse, node.attr["sparse_types"].list.type)
+    yield from _dense(dense, node)
+
+
+def _of_single(node: Any, nodes: Mapping[str, Any]) -> Iterator[tuple[str, Feature]]:
+    sparse = [key.decode("utf-8", "replace") for key in node.attr["sparse_keys"].list.s]
+    dense = [key.decode("utf-8", "replace") for key in node.attr["dense_keys"].list.s]
+    yield from _varying(sparse, node.attr["sparse_types"].list.type)
+    yield from _dense(dense, node)
+
+
+_READERS = {
+    "ParseExample": _of_version_1,
+    "ParseExampleV2": _of_version_2,
+    "ParseSingleExample": _of_single,
+}
+
+
+def _varying(names: Iterable[str], types: Iterable[int]) -> Iterator[tuple[str, Feature]]:
+    for name, number in zip(names, types, strict=False):
+        yield name, {"dtype": tf.as_dtype(number).name, "shape": [None, None]}
+
+
+def _dense(names: Iterable[str], node: Any) -> Iterator[tuple[str, Feature]]:
+    types, shapes = node.attr["Tdense"].list.type, node.attr["dense_shapes"].list.shape
+    for name, number, shape in zip(names, types, shapes, strict=False):
+        sizes = [size.size if size.size >= 0 else None for size in shape.dim]
+        yield name, {"dtype": tf.as_dtype(number).name, "shape": [None, *sizes]}
+
+
+def _strings(reference: str, nodes: Mapping[str, Any]) -> list[str]:
+    """The values of a constant; none if it is no constant."""
+    node = nodes.get(reference.lstrip("^").split(":")[0])
+    if node is None or node.op != "Const":
+        return []
+    values = tf.make_ndarray(node.attr["value"].tensor).ravel()
+    return [value.decode("utf-8", "replace") for value in values]

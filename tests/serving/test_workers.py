@@ -1,0 +1,266 @@
+"""Several processes at one address: they are one server to clients, also when one is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+import requests
+from tensorflow_serving.apis import prediction_service_pb2_grpc
+
+from estimand.core.errors import ConfigError
+from estimand.serving.flags import Flags
+from estimand.serving.link import Link
+from estimand.serving.status import StatusError
+from estimand.serving.workers import open_sockets
+from tests.serving.running import Server, config_text, free_port, predict_request
+from tests.serving.test_reload import reload
+
+METRICS = "/monitoring/prometheus/metrics"
+
+
+def workers_of(server: Server) -> list[int]:
+    parent = server.process.pid
+    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
+def is_alive(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    return False
+
+
+def counted(server: Server, model: str) -> int:
+    """Answered requests, of all workers together."""
+    text = requests.get(server.url(METRICS), timeout=20).text
+    found = re.search(rf'request_count{{model_name="{model}",status="OK"}} (\d+)', text)
+    return int(found[1]) if found else 0
+
+
+def ask_alone(server: Server, model: str) -> float:
+    """On a connection of its own: any worker may take it."""
+    url = server.url(f"/v1/models/{model}:predict")
+    return requests.post(url, json={"instances": [2.0]}, timeout=20).json()["predictions"][0]
+
+
+@pytest.fixture(scope="module", params=["lean", "grpcio"])
+def server(
+    request: pytest.FixtureRequest, models: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp(request.param)
+    config = folder / "models.config"
+    config.write_text(config_text({"m": str(models / "half_plus_two")}))
+    more = [f"--grpc_socket_path={folder / 'socket'}"] if request.param == "lean" else []
+    running = Server(
+        folder / "log",
+        f"--model_config_file={config}",
+        f"--grpc_backend={request.param}",
+        "--num_workers=2",
+        *more,
+    )
+    running.folder = folder
+    try:
+        running.wait_until_ready()
+        pids = workers_of(running)
+        assert len(pids) == 2
+        yield running
+    finally:
+        assert running.stop() == 0
+    assert not any(map(is_alive, pids))
+    assert not (folder / "socket").exists()
+
+
+class Load:
+    """Clients that ask without a pause, each on its own connection."""
+
+    def __init__(self, server: Server, threads: int) -> None:
+        self.answers = 0
+        self.failures: list[Exception] = []
+        self._server = server
+        self._stop = threading.Event()
+        asks = [self._ask_grpc, self._ask_rest]
+        self._threads = [threading.Thread(target=asks[i % 2]) for i in range(threads)]
+
+    def __enter__(self) -> Load:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _ask_grpc(self) -> None:
+        options = [("grpc.use_local_subchannel_pool", 1)]  # a connection of its own
+        with grpc.insecure_channel(f"127.0.0.1:{self._server.port}", options) as channel:
+            stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+            request = predict_request("m", x=np.float32([2.0]))
+
+            def ask() -> float:
+                return stub.Predict(request, timeout=20).outputs["y"].float_val[0]
+
+            self._repeat(ask)
+
+    def _ask_rest(self) -> None:
+        url = self._server.url("/v1/models/m:predict")
+        with requests.Session() as session:
+
+            def ask() -> float:
+                answer = session.post(url, json={"instances": [2.0]}, timeout=20)
+                assert answer.ok, answer.text
+                return answer.json()["predictions"][0]
+
+            self._repeat(ask)
+
+    def _repeat(self, ask) -> None:
+        while not self._stop.is_set():
+            try:
+                assert ask() == 3.0
+                self.answers += 1
+            except Exception as error:
+                self.failures.append(error)
+            time.sleep(0.002)
+
+
+def test_a_worker_killed_under_load_fails_only_what_it_was_answering(server: Server) -> None:
+    server.wait_until_ready()
+    killed, other = workers_of(server)
+    with Load(server, 8) as load:
+        server.wait_until(lambda: load.answers > 100)
+        before = counted(server, "m")
+        os.kill(killed, signal.SIGKILL)
+        after = load.answers
+        server.wait_until(lambda: load.answers > after + 100)
+        server.wait_until(lambda: len(workers_of(server)) == 2)
+        server.wait_until(lambda: load.answers > after + 400)
+    # One request on each connection can be under way; gRPC may see its connection end twice.
+    assert len(load.failures) <= 2 * 8
+    for failure in load.failures:
+        if isinstance(failure, grpc.RpcError):
+            assert failure.code() is grpc.StatusCode.UNAVAILABLE
+        else:
+            assert isinstance(failure, requests.ConnectionError)
+    server.wait_until_ready()
+    assert other in workers_of(server)
+    assert killed not in workers_of(server)
+    assert "ended with signal 9; another takes its place" in server.log.read_text()
+    assert counted(server, "m") >= before  # what the dead one had counted is not forgotten
+
+
+def test_every_worker_tells_the_counts_of_all(server: Server) -> None:
+    server.wait_until_ready()
+    before = counted(server, "m")
+    for _ in range(20):
+        ask_alone(server, "m")
+    assert {counted(server, "m") for _ in range(10)} == {before + 20}
+
+
+def test_a_reload_by_call_reaches_all_workers_and_those_to_come(
+    server: Server, models: Path
+) -> None:
+    server.wait_until_ready()
+    both = {"m": str(models / "half_plus_two"), "three": str(models / "half_plus_three")}
+    reload(server, config_text(both))
+    assert {ask_alone(server, "three") for _ in range(20)} == {4.0}
+    with pytest.raises(grpc.RpcError, match="multiple times in config list"):
+        reload(server, config_text({"m": "/x"}).replace("}\n}", "}\n" + _entry("m", "/x") + "}"))
+    assert {ask_alone(server, "three") for _ in range(10)} == {4.0}
+    killed = workers_of(server)[0]
+    os.kill(killed, signal.SIGKILL)
+    server.wait_until(lambda: killed not in workers_of(server))
+    server.wait_until(lambda: len(workers_of(server)) == 2)
+    server.wait_until_ready()
+    time.sleep(0.5)
+    assert {ask_alone(server, "three") for _ in range(20)} == {4.0}
+
+
+def _entry(name: str, path: str) -> str:
+    return config_text({name: path}).removeprefix("model_config_list {\n").removesuffix("}\n")
+
+
+def test_the_unix_socket_is_shared(server: Server) -> None:
+    path = server.folder / "socket"
+    if not path.exists():
+        pytest.skip("only the lean back end can share one")
+    with grpc.insecure_channel(f"unix:{path}") as channel:
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        answer = stub.Predict(predict_request("m", x=np.float32([2.0])), timeout=20)
+    assert answer.outputs["y"].float_val[0] == 3.0
+
+
+def test_workers_end_when_nobody_watches_them(start, models: Path) -> None:
+    server: Server = start(
+        "--model_name=m",
+        f"--model_base_path={models / 'half_plus_two'}",
+        "--grpc_backend=lean",
+        "--num_workers=2",
+    )
+    server.wait_until_open()
+    pids = workers_of(server)
+    assert len(pids) == 2
+    os.kill(server.process.pid, signal.SIGKILL)
+    server.process.wait()
+    ends = time.monotonic() + 40
+    while any(map(is_alive, pids)) and time.monotonic() < ends:
+        time.sleep(0.05)
+    assert not any(map(is_alive, pids))
+
+
+def test_workers_that_cannot_start_end_the_start(tmp_path: Path) -> None:
+    config = tmp_path / "bad.config"
+    config.write_text("model_config_list { nonsense }")
+    command = [sys.executable, "-m", "estimand", "serve", f"--model_config_file={config}"]
+    command += ["--num_workers=2", f"--port={free_port()}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 1
+    assert "Error parsing text-format tensorflow.serving.ModelServerConfig" in done.stderr
+    assert "could not start: it ended with exit code 1." in done.stderr
+
+
+# ---------------------------------------------------------------- without servers
+
+
+@pytest.mark.parametrize("backend", ["lean", "grpcio"])
+def test_a_port_that_is_taken_is_told(backend: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        flags = Flags(port=taken.getsockname()[1], grpc_backend=backend, num_workers=2)
+        with pytest.raises(ConfigError, match="is another server there"):
+            open_sockets(flags)
+
+
+def test_grpcio_cannot_share_a_unix_socket() -> None:
+    flags = Flags(model_base_path="/m", num_workers=2, grpc_socket_path="/tmp/s")
+    with pytest.raises(ConfigError, match="Add --grpc_backend=lean"):
+        flags.check()
+
+
+def test_a_link_carries_errors_and_tells_when_the_other_end_is_gone() -> None:
+    async def fail(_: object) -> None:
+        raise StatusError.of("NOT_FOUND", "no such thing")
+
+    async def main() -> tuple[str, str]:
+        left, right = socket.socketpair()
+        async with Link(left, {}) as asking:
+            async with Link(right, {"fail": fail}):
+                with pytest.raises(StatusError) as first:
+                    await asking.call("fail")
+            await asking.closed.wait()
+            with pytest.raises(StatusError) as second:
+                await asking.call("fail")
+        return first.value.name, second.value.name
+
+    assert asyncio.run(main()) == ("NOT_FOUND", "UNAVAILABLE")
