@@ -16,7 +16,7 @@ ARGS ?=
 .PHONY: help demo test lint format bench clean
 
 help:
-	@echo "make demo    train, evaluate and predict on real data"
+	@echo "make demo    train, evaluate, export, serve, and ask the server"
 	@echo "make test    run the tests (ARGS=... is passed to pytest)"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make format  let ruff rewrite what it can"
@@ -35,7 +35,7 @@ $(READY_FOR_BENCH): $(READY)
 	@touch $@
 
 demo: $(READY)
-	@TF_CPP_MIN_LOG_LEVEL=3 $(PY) examples/digits.py
+	@TF_CPP_MIN_LOG_LEVEL=3 $(PY) examples/demo.py
 
 test: $(READY)
 	@$(PY) -m pytest -n 2 --dist loadfile $(ARGS)

@@ -31,6 +31,7 @@ from estimand.engine.progress import format_results_table
 
 MODEL = "digits"
 ROWS = 8
+DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # past any proxy
 
 
 def headline(number: int, text: str) -> None:
@@ -77,7 +78,7 @@ def wait_until_ready(server: subprocess.Popen[bytes], url: str) -> None:
     for _ in range(600):
         if server.poll() is not None:
             sys.exit(f"The server did not start (it ended with {server.returncode}).")
-        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5):
+        with contextlib.suppress(OSError), DIRECTLY.open(url, timeout=5):
             return
         time.sleep(0.1)
     sys.exit("The server did not become ready within a minute.")
@@ -91,25 +92,25 @@ def ask_over_grpc(port: int, images) -> list[int]:
     request = predict_pb2.PredictRequest()
     request.model_spec.name = MODEL
     request.inputs["image"].CopyFrom(tf.make_tensor_proto(images))
-    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+    options = [("grpc.enable_http_proxy", 0)]
+    with grpc.insecure_channel(f"127.0.0.1:{port}", options) as channel:
         stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
         answer = stub.Predict(request, timeout=10)
     return list(answer.outputs["digit"].int64_val)
 
 
-def ask_with_curl(port: int, images) -> list[int]:
+def ask_with_curl(port: int, images, folder: str) -> list[int]:
     url = f"http://127.0.0.1:{port}/v1/models/{MODEL}:predict"
-    body = json.dumps({"instances": images.tolist()})
+    body = os.path.join(folder, "images.json")
+    with open(body, "w") as file:
+        json.dump({"instances": images.tolist()}, file)
     if shutil.which("curl"):
-        print(f"   curl -d @images.json {url}")
-        # What stands on the command line is limited: the body comes through the standard input.
-        command = ["curl", "--silent", "--fail", "--noproxy", "*", "-d", "@-", url]
-        text = subprocess.run(
-            command, input=body, capture_output=True, text=True, check=True
-        ).stdout
+        print(f"   curl -d @{body} {url}")
+        command = ["curl", "--silent", "--show-error", "--noproxy", "*", "-d", f"@{body}", url]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     else:
-        print(f"   (curl is not installed: urllib asks) {url}")
-        with urllib.request.urlopen(url, body.encode(), timeout=10) as answer:
+        print(f"   (curl is not installed: urllib sends {body}) {url}")
+        with open(body, "rb") as file, DIRECTLY.open(url, file.read(), timeout=10) as answer:
             text = answer.read()
     return [row["digit"] for row in json.loads(text)["predictions"]]
 
@@ -140,13 +141,13 @@ def main() -> None:
     with serving(os.path.dirname(exported), grpc_port, rest_port):
         headline(5, "Asking it: with TensorFlow Serving's own client, and with curl")
         by_grpc = ask_over_grpc(grpc_port, images)
-        by_rest = ask_with_curl(rest_port, images)
+        by_rest = ask_with_curl(rest_port, images, folder)
         print("\n   true  gRPC  REST")
         for truth, one, other in zip(labels, by_grpc, by_rest, strict=True):
             print(f"   {truth:4d}  {one:4d}  {other:4d}")
         if by_grpc != by_rest:
             sys.exit("The two answers differ.")
-        print(f"\n   A page about the server is at http://127.0.0.1:{rest_port}/\n")
+        print()
         if args.keep_serving:
             print("Ctrl-C ends it.", flush=True)
             with contextlib.suppress(KeyboardInterrupt):

@@ -10,6 +10,7 @@ import pytest
 EXAMPLES = sorted((pathlib.Path(__file__).parent.parent / "examples").glob("*.py"))
 SHORTER = {
     "census_wide_deep.py": ["--max_steps", "300"],
+    "demo.py": ["--max_steps", "50"],
     "digits.py": ["--max_steps", "150"],
     "keras_model.py": ["--max_steps", "200"],
     "legacy_iris.py": ["--max_steps", "200"],
@@ -18,6 +19,7 @@ SHORTER = {
 EXPECTED = {
     "census_wide_deep.py": "On 4000 unseen people",
     "multi_task.py": "Evaluation of both tasks on unseen visits",
+    "demo.py": "The server has ended with 0.",
     "digits.py": "Evaluation on 360 unseen digits",
     "keras_model.py": "the Keras model loaded from it",
     "legacy_iris.py": "batch_normalization/moving_mean",

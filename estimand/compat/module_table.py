@@ -75,6 +75,8 @@ V1: dict[str, Names] = {
 }
 KERAS: Names = _at("estimand.compat.private.keras_lib", "model_to_estimator")
 
+_KERAS_LIB: Names = KERAS | {"FormattedKeyError": "estimand.bridge.keras_names:KeyMissingError"}
+
 API: dict[str, dict[str, Names]] = {
     "tensorflow.estimator": V2,
     "tensorflow.compat.v2.estimator": V2,
@@ -140,7 +142,8 @@ PRIVATE: dict[str, Names] = {
         "Path _get_paths _largest_export_versions _mod_export_version _negation "
         "_one_of_every_n_export_versions _union",
     ),
-    "keras_lib": KERAS,
+    "keras": _KERAS_LIB,
+    "keras_lib": _KERAS_LIB,
     "mode_keys": _at("estimand", "ModeKeys"),
     "model_fn": _at("estimand", "EstimatorSpec ModeKeys")
     | _at("estimand.canned.logit_fns", "call_logit_fn")
@@ -196,7 +199,8 @@ PRIVATE: dict[str, Names] = {
         "_regression_head _summary_key _create_eval_metrics_tuple _DEFAULT_SERVING_KEY "
         "_CLASSIFY_SERVING_KEY _REGRESS_SERVING_KEY _PREDICT_SERVING_KEY",
     ),
-    "canned.kmeans": _at("estimand.canned.kmeans", "KMeansClustering=KMeans"),
+    "canned.kmeans": _at("estimand.canned.kmeans", "KMeansClustering=KMeans")
+    | _at(f"{_OURS}.canned_layers", "_parse_features_if_necessary"),
     "canned.linear": _both("Linear")
     | _at(
         "estimand.canned.logit_fns",
@@ -218,7 +222,8 @@ PRIVATE: dict[str, Names] = {
         for suffix in ("", "_v2")
     },
     "canned.prediction_keys": _at("estimand.heads.keys", "PredictionKeys"),
-    "canned.rnn": _at("estimand.canned.rnn", "RNNClassifier RNNEstimator"),
+    "canned.rnn": _at("estimand.canned.rnn", "RNNClassifier RNNEstimator")
+    | _at(f"{_OURS}.canned_layers", "USE_DEFAULT _make_rnn_layer"),
     "export.export": _at(
         _RECEIVERS,
         f"{_SERVING} SupervisedInputReceiver UnsupervisedInputReceiver "
@@ -269,7 +274,9 @@ PRIVATE: dict[str, Names] = {
     ),
     "head.sequential_head": _at("estimand.heads", "SequentialHeadWrapper")
     | _at(f"{_OURS}.base_head", "_flatten_tensor"),
-    "hooks.basic_session_run_hooks": _at("estimand.hooks", _HOOKS),
+    # TensorFlow's own, as ever: they work in sessions too, and the engine takes them as its own.
+    "hooks.basic_session_run_hooks": _at("tensorflow:compat.v1.train", _HOOKS),
+    "hooks.fake_summary_writer": _at(f"{_OURS}.fake_summary_writer", "FakeSummaryWriter"),
     "hooks.hooks": _at(
         "estimand.experimental", "InMemoryEvaluatorHook make_stop_at_checkpoint_step_hook"
     )

@@ -75,8 +75,9 @@ def call_input_fn(
 ) -> ModelInput:
     """Call `input_fn` with the arguments it declares and make a Dataset of what it returns.
 
-    A function that returns a Dataset or an iterable is called once, eagerly. One that returns
-    tensors, or uses v1 iterators or placeholders, is called again in graph-building mode.
+    A function that returns a Dataset, an iterable, or values that cannot change is called once,
+    eagerly. One that returns tensors of random or otherwise stateful operations, or uses v1
+    iterators or placeholders, is called again in graph-building mode.
 
     >>> call_input_fn(lambda params: ({"x": params}, [1]),
     ...               mode="train", params=[2.0], config=None).endless_constant
@@ -93,7 +94,8 @@ def call_input_fn(
 
 
 def _call(call: Callable[[], Any], where: str) -> ModelInput:
-    result, needs_graph = call_eagerly(call)
+    with tf_private.noting_stateful_operations() as stateful:
+        result, needs_graph = call_eagerly(call)
     if needs_graph:
         return _from_graph(dataset_from_graph(call, where), where)
     if isinstance(result, tf.data.Dataset):
@@ -101,7 +103,7 @@ def _call(call: Callable[[], Any], where: str) -> ModelInput:
     if is_batches(result, where):
         dataset, structure = dataset_from_batches(result, where)
         return ModelInput(dataset, len(structure) == 2, False, False, (result,), structure)
-    return _from_values(call, result, where)
+    return _from_values(call, result, where, changing=bool(stateful))
 
 
 def _from_dataset(dataset: tf.data.Dataset, where: str, **facts: Any) -> ModelInput:
@@ -140,11 +142,13 @@ def _from_graph(given: GraphInput, where: str) -> ModelInput:
     )
 
 
-def _from_values(call: Callable[[], Any], result: Any, where: str) -> ModelInput:
-    """Plain tensors or arrays: one batch, computed afresh at every step."""
+def _from_values(
+    call: Callable[[], Any], result: Any, where: str, *, changing: bool
+) -> ModelInput:
+    """Plain tensors or arrays: one batch, computed afresh at every step if it may change."""
     parts = clean_parts(result, where)
     # Arrays cannot change from step to step; tensors may come from random operations.
-    if any(tf.is_tensor(leaf) for leaf in tf.nest.flatten(parts)):
+    if changing and any(tf.is_tensor(leaf) for leaf in tf.nest.flatten(parts)):
         try:
             return _from_graph(dataset_from_graph(call, where), where)
         except InputError:

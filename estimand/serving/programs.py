@@ -39,7 +39,7 @@ class Program:
         results = self._call(*arrays)
         self._learn(time.perf_counter() - started, rows)
         if bytes in map(type, results):  # a single string comes without its array
-            results = [np.array(r, object) if type(r) is bytes else r for r in results]
+            results = [np.array(r, object) if isinstance(r, bytes) else r for r in results]
         if self._picks is None:
             return results
         return [results[i] if i >= 0 else arrays[i] for i in self._picks]

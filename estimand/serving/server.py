@@ -306,6 +306,7 @@ def address_lines(flags: Flags) -> list[str]:
     ...     print(line)
     gRPC: 127.0.0.1:8500
     REST: http://127.0.0.1:8501/v1/models/NAME
+    Page: http://127.0.0.1:8501/
     Only this machine can connect. For others: --host=0.0.0.0
     """
     tls = " (TLS)" if flags.ssl_config_file else ""
@@ -314,6 +315,7 @@ def address_lines(flags: Flags) -> list[str]:
         scheme = "https" if flags.rest_api_ssl_config_file else "http"
         host = f"[{flags.host}]" if ":" in flags.host else flags.host
         lines.append(f"REST: {scheme}://{host}:{flags.rest_api_port}/v1/models/NAME")
+        lines.append(f"Page: {scheme}://{host}:{flags.rest_api_port}/")
     if flags.host in ("127.0.0.1", "localhost", "::1"):
         return [*lines, "Only this machine can connect. For others: --host=0.0.0.0"]
     plain = [

@@ -153,6 +153,7 @@ class _Worker:
         self.index = index
         self.process = process
         self.replaces = replaces
+        self.has_joined = False  # until then it answers nothing
         self.listens = False
         self.state: Any = None
         self.link: Link | None = None
@@ -282,6 +283,7 @@ class _Supervisor:
             return None
 
         async def config(_: Any) -> str | None:
+            worker.has_joined = True
             return self._config
 
         async def others(_: Any) -> Any:
@@ -307,10 +309,9 @@ class _Supervisor:
         """All workers, or those that are there: whoever comes now, comes with the new one."""
         async with self._reloading:
             before, self._config = self._config, config
-            links = [one.link for one in self._workers.values() if one.link is not None]
-            answers = await asyncio.gather(
-                *(link.call("apply", config) for link in links), return_exceptions=True
-            )
+            joined = [one for one in self._workers.values() if one.has_joined]
+            calls = [one.link.call("apply", config) for one in joined if one.link is not None]
+            answers = await asyncio.gather(*calls, return_exceptions=True)
             found = [one for one in answers if isinstance(one, dict)]
             if not any(one["applied"] for one in found):
                 self._config = before
@@ -326,7 +327,7 @@ class _Supervisor:
 
 
 async def _refresh(worker: _Worker) -> None:
-    if worker.link is not None:
+    if worker.link is not None and worker.has_joined:
         with contextlib.suppress(StatusError, TimeoutError):
             async with asyncio.timeout(_SECONDS_FOR_A_STATE):
                 worker.state = await worker.link.call("state")  # its counts, and "ready"

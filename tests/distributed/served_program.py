@@ -3,8 +3,8 @@
     python served_program.py
 
 Imports take most of the time of a short training; like this they are paid once. Commands come as
-lines of JSON: {"environment": {...}, "log": "file", "arguments": [...]} is answered by the new
-process's id; {"wait": id, "seconds": 5} by its exit code, or null.
+lines of JSON: {"environment": {...}, "log": "file", "settings": {...}, "at_once": true} is answered
+by the new process's id; {"wait": id, "seconds": 5} by its exit code, or null.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -72,7 +73,19 @@ def take_part(command: dict) -> None:
     os.dup2(log, 2)
     os.environ.update(command["environment"])
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    train(**command["settings"])
+    if not command["at_once"]:
+        train(**command["settings"])
+        return
+    # Taking an interpreter with TensorFlow in it down costs as much as the training.
+    code = 1
+    try:
+        train(**command["settings"])
+        code = 0
+    except Exception:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
 
 
 class EveryStep(tf.compat.v1.train.SessionRunHook):

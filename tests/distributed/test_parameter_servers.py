@@ -61,9 +61,11 @@ def processes():
 class Cluster:
     """A chief, workers and parameter servers that run one training."""
 
-    def __init__(self, processes: Processes, folder: Path, *, workers=2, ps=1, **settings) -> None:
+    def __init__(
+        self, processes: Processes, folder: Path, *, workers=2, ps=1, at_once=True, **settings
+    ) -> None:
         self.model_dir = str(folder / "model")
-        self._processes, self._folder = processes, folder
+        self._processes, self._folder, self._at_once = processes, folder, at_once
         self._settings = {"model_dir": self.model_dir, **settings}
         places = [f"127.0.0.1:{port}" for port in free_ports(1 + workers + ps)]
         self._cluster = {"chief": places[:1], "worker": places[1 : 1 + workers]}
@@ -81,7 +83,7 @@ class Cluster:
         }
         log = str(self._folder / f"{role}{index}.log")
         command = {"environment": environment, "log": log, "settings": self._settings}
-        self.ids[role, index] = self._processes.ask(command)
+        self.ids[role, index] = self._processes.ask({**command, "at_once": self._at_once})
 
     def kill(self, role: str, index: int = 0) -> None:
         os.kill(self.ids[role, index], signal.SIGKILL)
@@ -179,14 +181,16 @@ def test_every_style_of_model_has_the_variables_it_has_in_one_process(processes,
 def test_training_ends_with_the_input_and_hooks_see_every_step(processes, tmp_path):
     seen = str(tmp_path / "seen.json")
     settings = {"model": "regression", "repeat": False, "watch": seen}
-    cluster = Cluster(processes, tmp_path, **settings)
+    cluster = Cluster(processes, tmp_path, at_once=False, **settings)
     cluster.ends_well()
     assert newest_step(cluster.model_dir) == 6  # 48 rows in batches of 8, three for each worker
     assert json.loads(Path(seen).read_text()) == [0, 1, 2, 3, 4, 5]
 
 
 def test_an_input_that_runs_python_cannot_be_sent_to_workers():
-    dataset = tf.data.Dataset.from_generator(lambda: iter([1.0]), output_signature=tf.TensorSpec([]))
+    dataset = tf.data.Dataset.from_generator(
+        lambda: iter([1.0]), output_signature=tf.TensorSpec([])
+    )
     with pytest.raises(InputError, match="runs Python code in its pipeline"):
         as_graph(dataset, lambda: dataset)
 

@@ -21,7 +21,7 @@ from tensorflow_serving.apis import (
 )
 
 from estimand.core.errors import ConfigError
-from estimand.serving import auth, rest_routes
+from estimand.serving import Client, RequestError, Retries, auth, rest_routes
 from estimand.serving.auth import Tokens
 from estimand.serving.flags import Flags
 from estimand.serving.server import address_lines
@@ -132,6 +132,27 @@ def test_known_clients_with_a_token_are_answered(secure: Server, keys: Path) -> 
         answer = secure.post("/v1/models/m:predict", body, headers=headers)
         assert answer.json() == {"predictions": [3.0]}
     assert secure.get("/v1/models/m", auth=("me", TOKEN)).ok  # as a browser asks
+
+
+def test_our_client_brings_its_certificate_and_token(secure: Server, keys: Path) -> None:
+    own = {"cert_file": str(keys / "client.crt"), "key_file": str(keys / "client.key")}
+    for address in (f"grpcs://localhost:{secure.port}", f"https://localhost:{secure.rest_port}"):
+        trusted = {"ca_file": str(keys / "ca.crt"), **own}
+        with Client(address, api_key=TOKEN, **trusted) as client:
+            assert client.predict("m", [2.0])["y"].tolist() == [[3.0]]
+            assert client.models() == ["m"]
+        once = Retries(attempts=1)
+        with (
+            Client(address, retries=once, **trusted) as client,
+            pytest.raises(RequestError, match="UNAUTHENTICATED: This server asks for a token"),
+        ):
+            client.models()
+        stranger = {"ca_file": str(keys / "stranger.crt"), **own}
+        with (
+            Client(address, retries=once, api_key=TOKEN, **stranger) as client,
+            pytest.raises(ConnectionError, match="TLS|handshake"),
+        ):
+            client.models()
 
 
 @pytest.mark.parametrize("client", [None, "stranger"])

@@ -28,6 +28,7 @@ from estimand.core.tf_private.execution import (
     executor,
     first_read_values,
     fresh_eager_scope,
+    noting_stateful_operations,
     single_threaded_tracing,
 )
 from estimand.core.tf_private.graphs import (
@@ -147,6 +148,7 @@ __all__ = [
     "list_directory",
     "make_graph_tensors_hashable",
     "new_saved_model_message",
+    "noting_stateful_operations",
     "object_graph_names",
     "on_each_worker",
     "order_control_flow_bodies",

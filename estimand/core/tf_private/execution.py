@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 
@@ -79,3 +80,26 @@ def _note_reads(graph: tf.Graph) -> None:
             reads[id(variable)] = (variable, variable.read_value())
 
     graph.watch_variable = watch_variable
+
+
+@contextlib.contextmanager
+def noting_stateful_operations() -> Iterator[set[str]]:
+    """The types of the stateful operations, such as random ones, that this block runs.
+
+    Public API shows the operations of a graph, not those that run eagerly.
+    """
+    from tensorflow.python.framework import op_callbacks, op_def_registry
+
+    found: set[str] = set()
+
+    def note(op_type: Any, *_: Any, **__: Any) -> None:
+        name = op_type.decode() if isinstance(op_type, bytes) else op_type
+        definition = op_def_registry.get(name)
+        if definition is None or definition.is_stateful:
+            found.add(name)
+
+    op_callbacks.add_op_callback(note)
+    try:
+        yield found
+    finally:
+        op_callbacks.remove_op_callback(note)

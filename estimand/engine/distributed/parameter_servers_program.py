@@ -59,7 +59,13 @@ class ServedProgram:
     def loop(self, feeder: WorkersInput, steps: int) -> tuple[Any, int]:
         """Run `steps` steps; the result of the last one to end, and the global step."""
         self._take(feeder)
-        function = self._function("loop", feeder, lambda *args: self._block(feeder, *args), tf.constant(0), tf.constant(0, tf.int64))
+        function = self._function(
+            "loop",
+            feeder,
+            lambda *args: self._block(feeder, *args),
+            tf.constant(0),
+            tf.constant(0, tf.int64),
+        )
         known = self._counts_by_one and self._step is not None
         limit = tf.constant(self._step + steps if known else _NO_LIMIT, tf.int64)  # type: ignore[operator]
         size = min(
@@ -216,7 +222,9 @@ class ServedProgram:
         step = self.trace.global_step.read_value()
         return tf.stack([tf.cast(t, tf.float64) for t in (done, ended, worker, step, result)])
 
-    def _function(self, key: Any, feeder: WorkersInput, build: Callable[..., Any], *args: Any) -> Any:
+    def _function(
+        self, key: Any, feeder: WorkersInput, build: Callable[..., Any], *args: Any
+    ) -> Any:
         key = (key, repr(feeder.spec), feeder.endless, *((a.shape, a.dtype) for a in args))
         if key not in self._functions:
             function = tf.function(build, autograph=False)

@@ -17,7 +17,7 @@ def status(manager: Manager, metrics: Metrics, is_ready: bool) -> dict[str, Any]
     return {
         "ready": is_ready,
         "seconds": time.monotonic(),  # of the server's clock: rates do not depend on the viewer's
-        "started": metrics.started,
+        "uptime": time.time() - metrics.started,
         "bucket_edges": metrics.edges,
         "unknown": counted.get("", {}).get("requests", {}),
         "models": [

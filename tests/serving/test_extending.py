@@ -1,0 +1,409 @@
+"""Operations of one's own, servables of one's own, and logs of requests: one server has all three."""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import grpc
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+from tensorflow_serving.apis import classification_pb2, prediction_log_pb2
+from tensorflow_serving.config import logging_config_pb2, model_server_config_pb2
+
+import estimand as est
+from estimand.core.errors import ConfigError
+from estimand.serving import custom_ops, model_config, request_log
+from estimand.serving.flags import Flags
+from estimand.serving.metrics import Metrics
+from estimand.serving.request_log import LogSettings, RequestLog
+from estimand.serving.servable_protocol import CustomAdapter, find_class
+from estimand.serving.status import StatusError
+from tests.serving.running import Server, config_text, example, predict_request
+
+HERE = Path(__file__).parent
+EXAMPLES = HERE.parents[1] / "examples"
+SERVABLE = "embedding_servable:EmbeddingTable"
+
+
+@pytest.fixture(scope="session")
+def op_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The op of the custom-op guide, compiled against the installed TensorFlow."""
+    if shutil.which("g++") is None:
+        pytest.skip("needs g++ to compile an operation")
+    made = tmp_path_factory.mktemp("op") / "zero_out.so"
+    flags = [*tf.sysconfig.get_compile_flags(), *tf.sysconfig.get_link_flags()]
+    source = str(HERE / "data" / "zero_out.cc")
+    command = ["g++", "-shared", "-fPIC", "-O0", source, "-o", str(made), *flags]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return made
+
+
+@pytest.fixture(scope="session")
+def op_model(op_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Trained and exported with the op: y = w * zero_out(x), w near 2."""
+    zero_out = tf.load_op_library(str(op_library)).zero_out
+
+    def model_fn(features, labels, mode):
+        w = tf.compat.v1.get_variable("w", [], initializer=tf.compat.v1.zeros_initializer())
+        y = w * tf.cast(zero_out(to_zero=features["x"]), tf.float32)
+        if mode == "infer":
+            return est.EstimatorSpec(mode, predictions={"y": y})
+        loss = tf.reduce_mean(tf.square(y - labels))
+        optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.5)
+        return est.EstimatorSpec(mode, loss=loss, train_op=est.minimize(optimizer, loss))
+
+    def input_fn():
+        return tf.data.Dataset.from_tensors(({"x": [1, 5]}, [2.0, 0.0])).repeat(40)
+
+    base = tmp_path_factory.mktemp("zero_out")
+    estimator = est.Estimator(model_fn, str(base / "train"))
+    estimator.train(input_fn)
+    receiver = est.export.build_raw_serving_input_receiver_fn(
+        {"x": tf.compat.v1.placeholder(tf.int32, [None], name="x")}
+        if not tf.executing_eagerly()
+        else {"x": tf.TensorSpec([None], tf.int32)}
+    )
+    estimator.export_saved_model(str(base / "export"), receiver)
+    return base / "export"
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        import embedding_servable
+    finally:
+        sys.path.remove(str(EXAMPLES))
+    base = tmp_path_factory.mktemp("words")
+    words = {"cat": [1.0, 0.0], "dog": [0.8, 0.2], "car": [0.0, 1.0]}
+    embedding_servable.write_table(base / "1", words)
+    return base
+
+
+@pytest.fixture(scope="module")
+def server(
+    models: Path, op_library: Path, op_model: Path, table: Path, tmp_path_factory
+) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("server")
+    log = 'logging_config { log_collector_config { filename_prefix: "logs/half" } sampling_config '
+    log += "{ sampling_rate: 1 } }"
+    base = folder / "m"
+    shutil.copytree(models / "half_plus_two" / "00000123", base / "1")
+    entries = [
+        config_text({"m": str(base)}, log),
+        config_text({"op": str(op_model)}),
+        config_text({"words": str(table)}).replace('"tensorflow"', f'"{SERVABLE}"'),
+    ]
+    start = "model_config_list {\n"
+    inner = "".join(one.removeprefix(start).removesuffix("}\n") for one in entries)
+    (folder / "config").write_text(start + inner + "}\n")
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setenv("PYTHONPATH", str(EXAMPLES))
+    running = Server(
+        folder / "log",
+        f"--model_config_file={folder / 'config'}",
+        f"--servable={SERVABLE}",
+        f"--load_op_library={op_library}",
+        f"--request_log_dir={folder / 'requests'}",
+    )
+    monkeypatch.undo()
+    running.folder = folder
+    try:
+        running.wait_until_ready()
+        yield running
+    finally:
+        assert running.stop() == 0
+
+
+# ---------------------------------------------------------------- operations
+
+
+def test_a_model_with_an_operation_of_ones_own_is_served(server: Server) -> None:
+    response = server.prediction.Predict(predict_request("op", x=np.int32([3, 4, 5])), timeout=20)
+    np.testing.assert_allclose(response.outputs["y"].float_val, [6.0, 0.0, 0.0], atol=1e-3)
+    answer = server.post("/v1/models/op:predict", {"inputs": [7, 1]}).json()
+    np.testing.assert_allclose(answer["outputs"], [14.0, 0.0], atol=1e-3)
+
+
+def test_a_model_whose_operation_is_missing_says_which(op_model: Path) -> None:
+    (version,) = op_model.iterdir()
+    program = (
+        "import sys\n"
+        "from estimand.serving import custom_ops\n"
+        "from estimand.serving.servable import LoadOptions, Servable\n"
+        "try:\n    Servable(sys.argv[1], LoadOptions())\n"
+        "except Exception as error:\n    print(custom_ops.explained(error))\n"
+    )
+    command = [sys.executable, "-c", program, str(version)]
+    told = subprocess.run(command, capture_output=True, text=True).stdout
+    assert "NOT_FOUND: The model uses the operation 'ZeroOut', which neither" in told
+    assert "--load_op_library=PATH" in told
+
+
+def test_libraries_that_cannot_be_loaded(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no such file"):
+        custom_ops.load([str(tmp_path / "nothing.so")])
+    (tmp_path / "bad.so").write_bytes(b"no library")
+    with pytest.raises(ConfigError, match=r"bad\.so cannot be loaded: .*get_compile_flags"):
+        custom_ops.load([str(tmp_path / "bad.so")])
+
+
+# ---------------------------------------------------------------- servables
+
+
+def test_a_servable_answers_predict_rest_and_metadata(server: Server) -> None:
+    request = predict_request("words", word=["car", "cat"])
+    response = server.prediction.Predict(request, timeout=20)
+    np.testing.assert_array_equal(
+        tf.make_ndarray(response.outputs["vector"]), [[0.0, 1.0], [1.0, 0.0]]
+    )
+    assert response.model_spec.version.value == 1
+    body = {"signature_name": "nearest", "instances": ["cat", "dog"]}
+    found = server.post("/v1/models/words:predict", body).json()["predictions"]
+    assert [row["neighbour"] for row in found] == ["dog", "cat"]
+    metadata = server.get("/v1/models/words/metadata").json()["metadata"]["signature_def"]
+    inputs = metadata["signature_def"]["nearest"]["inputs"]
+    assert inputs["word"]["dtype"] == "DT_STRING"
+
+
+def test_what_a_servable_refuses_is_the_clients_fault(server: Server) -> None:
+    answer = server.post("/v1/models/words:predict", {"instances": ["bird"]})
+    assert answer.status_code == 400
+    assert answer.json()["error"] == "ValueError: 'bird' is not in the table"
+    with pytest.raises(grpc.RpcError) as caught:
+        server.prediction.Predict(predict_request("words", word=[1.0]), timeout=20)
+    assert caught.value.details() == "Expects arg[0] to be string but float is provided"
+
+
+def test_a_new_version_of_a_servable_takes_over_and_a_bad_one_does_not(
+    server: Server, table: Path
+) -> None:
+    import embedding_servable
+
+    embedding_servable.write_table(table / "2", {"cat": [5.0, 5.0]})
+    server.wait_for_version("words", 2)
+    answer = server.post("/v1/models/words:predict", {"instances": ["cat"]}).json()
+    assert answer == {"predictions": [[5.0, 5.0]]}
+    embedding_servable.write_table(table / "3", {"cat": [1.0, 1.0]})
+    (table / "3" / "words.txt").write_text("cat dog")
+    server.wait_until(lambda: "failed to load" in server.log.read_text() or _serves(server, 3))
+    assert server.post("/v1/models/words:predict", {"instances": ["cat"]}).ok
+
+
+def _serves(server: Server, number: int) -> bool:
+    state = server.get(f"/v1/models/words/versions/{number}")
+    return state.ok and state.json()["model_version_status"][0]["state"] == "AVAILABLE"
+
+
+class Life(est.serving.CustomServable):
+    """Notes what happens to it."""
+
+    seen: list[str] = []  # noqa: RUF012
+
+    @classmethod
+    def load(cls, directory: str) -> Life:
+        cls.seen.append(f"load {directory}")
+        return cls()
+
+    def signatures(self):
+        spec = tf.TensorSpec([None], tf.float32)
+        return {
+            "serving_default": est.serving.ServableSignature({"x": spec}, {"y": spec, "z": spec}),
+        }
+
+    def warm_up(self) -> None:
+        self.seen.append("warm up")
+
+    def call(self, signature, inputs):
+        return {"y": inputs["x"] * 2}
+
+    def unload(self) -> None:
+        self.seen.append("unload")
+
+
+def test_the_life_of_a_servable() -> None:
+    Life.seen.clear()
+    adapter = CustomAdapter("/models/life/1", Life)
+    adapter.prepare()
+    signature = adapter.signatures["serving_default"]
+    x, y, z = signature.inputs["x"], signature.outputs["y"], signature.outputs["z"]
+    program = adapter.program([x], [y])
+    assert not program.may_batch  # it did not say that its rows are independent
+    (found,) = program.run([np.float32([1.5])])
+    assert found.tolist() == [3.0]
+    with pytest.raises(StatusError, match="has no output 'z'; it has: y"):
+        adapter.program([x], [y, z]).run([np.float32([1.5])])
+    adapter.close()
+    assert Life.seen == ["load /models/life/1", "warm up", "unload"]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("nothing", "write it as module:Class"),
+        ("no_such_module:Thing", "cannot be imported: No module named"),
+        ("json:Thing", "cannot be imported: module 'json' has no attribute"),
+        ("json:JSONDecoder", "has to be a class derived from"),
+    ],
+)
+def test_servables_that_cannot_be_used(name: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        find_class(name)
+
+
+def test_a_configuration_cannot_name_a_class_that_the_flags_do_not_allow() -> None:
+    message = model_server_config_pb2.ModelServerConfig()
+    text = config_text({"m": "/m"}).replace('"tensorflow"', '"os:system"')
+    text_format.Parse(text, message)
+    with pytest.raises(StatusError, match="which this server does not have; it has: tensorflow"):
+        model_config.from_message(message, Flags())
+
+
+# ---------------------------------------------------------------- logs of requests
+
+
+def read_logs(folder: Path) -> list[prediction_log_pb2.PredictionLog]:
+    files = sorted(map(str, folder.rglob("*.tfrecord")))
+    records = tf.data.TFRecordDataset(files).as_numpy_iterator() if files else ()
+    return [prediction_log_pb2.PredictionLog.FromString(record) for record in records]
+
+
+def test_logged_requests_warm_up_the_next_version(server: Server) -> None:
+    server.prediction.Predict(predict_request("m", x=np.float32([2.0])), timeout=20)
+    server.post("/v1/models/m:predict", {"instances": [4.0]})
+    request = classification_pb2.ClassificationRequest()
+    request.model_spec.name, request.model_spec.signature_name = "m", "classify_x_to_y"
+    request.input.example_list.examples.append(example(x=1.0))
+    server.prediction.Classify(request, timeout=20)
+    body = {"signature_name": "regress_x_to_y", "examples": [{"x": 6.0}]}
+    server.post("/v1/models/m:regress", body)
+    server.post("/v1/models/words:predict", {"instances": ["cat"]})  # has no logging_config
+    folder = server.folder / "requests" / "logs"
+    server.wait_until(lambda: folder.exists() and len(read_logs(folder)) == 4)
+
+    grpc_one, rest_one, classified, regressed = read_logs(folder)
+    assert tf.make_ndarray(grpc_one.predict_log.request.inputs["x"]).tolist() == [2.0]
+    assert grpc_one.predict_log.response.outputs["y"].float_val == [3.0]
+    assert tf.make_ndarray(rest_one.predict_log.request.inputs["x"]).tolist() == [4.0]
+    assert tf.make_ndarray(rest_one.predict_log.response.outputs["y"]).tolist() == [4.0]
+    assert classified.classify_log.response.result.classifications[0].classes[0].score == 2.5
+    assert regressed.regress_log.response.result.regressions[0].value == 5.0
+    assert regressed.log_metadata.model_spec.version.value == 1
+    metrics = server.get("/monitoring/prometheus/metrics").text
+    assert ':tensorflow:serving:request_log_count{model_name="m",status="OK"} 4' in metrics
+
+    (file,) = folder.iterdir()
+    assert file.name.startswith("half-")
+    new = server.folder / "m" / "temp-2"
+    shutil.copytree(server.folder / "m" / "1", new)
+    (new / "assets.extra").mkdir()
+    shutil.copy(file, new / "assets.extra" / "tf_serving_warmup_requests")
+    new.rename(server.folder / "m" / "2")
+    server.wait_for_version("m", 2)
+
+
+VERSION = SimpleNamespace(name="m", number=1)
+
+
+def write(flags: Flags, requests: int, size: int = 10) -> Metrics:
+    metrics = Metrics()
+    log = RequestLog(flags, metrics)
+    log.configure({"m": LogSettings.from_flags("m", flags)})
+    body = predict_request("m", x=np.zeros(size, np.float32)).SerializeToString()
+    for _ in range(requests):
+        assert log.wants("m")
+        while log._queue.full():
+            time.sleep(0.001)
+        log.add(VERSION, "predict_log", body, b"", len(body))
+    log.close()
+    return metrics
+
+
+def test_logs_are_cut_into_files_that_can_warm_up_and_the_oldest_go(
+    tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(request_log, "MAX_RECORDS", 10)
+    flags = Flags(
+        request_log_dir=str(tmp_path / "logs"),
+        request_log_sampling_rate=1.0,
+        request_log_max_files=3,
+    )
+    write(flags, 45)
+    files = sorted((tmp_path / "logs").iterdir())
+    sizes = [len(list(tf.data.TFRecordDataset([str(file)]))) for file in files]
+    assert sizes == [10, 10, 5]
+    by_size = Flags(
+        request_log_dir=str(tmp_path / "small"),
+        request_log_sampling_rate=1.0,
+        request_log_max_bytes=1,
+    )
+    write(by_size, 3)
+    assert len(list((tmp_path / "small").iterdir())) == 3
+
+
+def test_a_log_that_cannot_be_written_disturbs_nobody(tmp_path: Path, caplog) -> None:
+    (tmp_path / "file").write_text("in the way")
+    flags = Flags(request_log_dir=str(tmp_path / "file"), request_log_sampling_rate=1.0)
+    write(flags, 3)
+    assert caplog.text.count("Requests are not logged") == 1
+
+
+def test_requests_that_would_wait_too_long_are_not_logged(monkeypatch) -> None:
+    flags = Flags(request_log_dir="/nowhere", request_log_sampling_rate=1.0)
+    metrics = Metrics()
+    log = RequestLog(flags, metrics)
+    log._settings = {"m": LogSettings("/nowhere/m", 1.0)}
+    log._queue = queue.Queue(2)  # and no thread that empties it
+    for _ in range(5):
+        log.add(VERSION, "predict_log", b"", b"", 0)
+    log.add(VERSION, "predict_log", b"", b"", 2**40)
+    told = {code: count for _, code, count in metrics.state()["logged"]}
+    assert told == {0: 2, 8: 4}
+
+
+def test_the_sample_has_about_the_size_that_was_asked_for() -> None:
+    log = RequestLog(Flags())
+    log._settings = {"m": LogSettings("/nowhere/m", 0.25)}
+    assert 800 < sum(log.wants("m") for _ in range(4000)) < 1200
+    assert not log.wants("other")
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "told"),
+    [
+        ("sampling_config { sampling_rate: 0.5 }", Flags(), "no --request_log_dir=DIR"),
+        (
+            'log_collector_config { filename_prefix: "../../etc/cron.d/x" } '
+            "sampling_config { sampling_rate: 1 }",
+            Flags(request_log_dir="/logs"),
+            "leads out of --request_log_dir=/logs",
+        ),
+        (
+            'log_collector_config { filename_prefix: "/etc/x" } '
+            "sampling_config { sampling_rate: 1 }",
+            Flags(request_log_dir="/logs"),
+            "leads out of --request_log_dir=/logs",
+        ),
+        ("sampling_config { sampling_rate: 2 }", Flags(request_log_dir="/l"), "from 0 to 1"),
+        ('log_collector_config { type: "kafka" }', Flags(request_log_dir="/l"), "type 'kafka'"),
+    ],
+)
+def test_logging_configurations_that_are_refused(text: str, flags: Flags, told: str) -> None:
+    message = text_format.Parse(text, logging_config_pb2.LoggingConfig())
+    with pytest.raises(StatusError, match=told):
+        LogSettings.of("m", message, flags)
+
+
+def test_a_models_name_is_no_path_of_its_log() -> None:
+    flags = Flags(request_log_dir="/logs", request_log_sampling_rate=1.0)
+    assert LogSettings.from_flags("../../x", flags).prefix == "/logs/model-..%2F..%2Fx"
