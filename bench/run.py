@@ -31,6 +31,7 @@ WORKLOADS = (
     "checkpoint",
     "repeated_evaluate",
     "train_and_evaluate",
+    "parameter_server",
     "serving_rest",
     "serving_grpc",
     "serving_batching",

@@ -31,7 +31,7 @@ from estimand.serving import CustomServable, ServableSignature
 
 
 class EmbeddingTable(CustomServable):
-    """`words.txt` and `vectors.npy` in a version's directory: one line and one row for each word."""
+    """`words.txt` and `vectors.npy` in a version's directory: a line and a row for each word."""
 
     rows_are_independent = True  # requests that wait may be answered by one lookup
 

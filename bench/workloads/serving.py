@@ -228,35 +228,41 @@ def wrk(port: int, connections: int, seconds: float) -> Load:
     options = ["-t1", f"-c{connections}", f"-d{seconds:g}s", "--latency", "-s", str(script)]
     text = _output_of(["wrk", *options, url])
     found = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
-    failed = int(found[1]) if found else 0
-    if found := re.search(r"Socket errors: (.*)", text):
-        failed += sum(map(int, re.findall(r"\d+", found[1])))
+    refused = int(found[1]) if found else 0
+    found = re.search(r"Socket errors: (.*)", text)
+    lost = sum(map(int, re.findall(r"\d+", found[1]))) if found else 0
     return Load(
-        int(_found(r"(\d+) requests in", text)),
-        failed,
+        int(_found(r"(\d+) requests in", text)) - refused,
+        refused + lost,
         float(_found(r"Requests/sec:\s+([\d.]+)", text)),
         _milliseconds(_found(r"\n\s+50%\s+(\S+)", text)),
         _milliseconds(_found(r"\n\s+99%\s+(\S+)", text)),
     )
 
 
+_rates: dict[tuple[int, int, int], float] = {}
+
+
 def h2load(port: int, connections: int, streams: int, seconds: float) -> Load:
+    """About so many seconds: the number of requests is set, by the rate of the last time."""
+    key = (port, connections, streams)
+    count = max(int(_rates.get(key, 500.0) * seconds), connections * streams)
     folder = Path(tempfile.gettempdir())
     body, log = (folder / f"h2load-{os.getpid()}.{end}" for end in ("body", "log"))
     message = grpc_body()
     body.write_bytes(b"\0" + len(message).to_bytes(4) + message)
     log.unlink(missing_ok=True)
-    options = [f"-D{seconds:g}", f"-c{connections}", f"-m{streams}", "-t1", f"-d{body}"]
+    options = [f"-n{count}", f"-c{connections}", f"-m{streams}", "-t1", f"-d{body}"]
     headers = ["-H", "content-type: application/grpc", "-H", "te: trailers"]
     url = f"http://127.0.0.1:{port}{PREDICT}"
     text = _output_of(["h2load", *options, *headers, "--log-file", str(log), url])
     # Each line: when, HTTP status, microseconds.
     times = sorted(int(line.split()[2]) for line in log.read_text().splitlines())
-    requests = int(_found(r"(\d+) succeeded", text))
+    rate = _rates[key] = float(_found(r"finished in .*?, ([\d.]+) req/s", text))
     return Load(
-        requests,
+        int(_found(r"(\d+) succeeded", text)),
         int(_found(r"(\d+) failed", text)),
-        requests / seconds,
+        rate,
         times[len(times) // 2] / 1000,
         times[len(times) * 99 // 100] / 1000,
     )

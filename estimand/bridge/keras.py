@@ -14,8 +14,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -106,14 +108,28 @@ class KerasEstimator(Estimator):
         *args: Any,
         **kwargs: Any,
     ) -> bytes:
-        """As of every estimator; the export also tells `est.keras.load` what the model is."""
+        """As of every estimator; the export also tells `est.keras.load` what the model is.
+
+        Before any training, the weights that the model came with are exported.
+        """
         from estimand.bridge.keras_weights import ARCHITECTURE
 
         path = os.path.join(self.model_dir, ARCHITECTURE)
         if os.path.exists(path):
             assets_extra = {ARCHITECTURE: path, **(assets_extra or {})}
-        return super().export_saved_model(
-            export_dir_base, serving_input_receiver_fn, assets_extra, *args, **kwargs
+        with contextlib.ExitStack() as stack:
+            if self._is_untrained() and len(args) < 2 and not kwargs.get("checkpoint_path"):
+                folder = stack.enter_context(tempfile.TemporaryDirectory())
+                kwargs["checkpoint_path"] = as_checkpoint(self._model_fn.model, folder)
+            return super().export_saved_model(
+                export_dir_base, serving_input_receiver_fn, assets_extra, *args, **kwargs
+            )
+
+    def _is_untrained(self) -> bool:
+        return (
+            self._warm_start_settings is None
+            and self._model_fn.model.built
+            and self.latest_checkpoint() is None
         )
 
 

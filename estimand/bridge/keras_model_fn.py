@@ -152,7 +152,9 @@ class KerasModelFn:
         wanted = self._metric_names_map
         if not wanted:
             return metrics
-        if left_out := [name for name in metrics if name not in wanted]:
+        # What each of several outputs contributes to the loss is no metric that anybody gave.
+        losses = {f"{output}_loss" for output in keras_names.output_names(self.model) or ()}
+        if left_out := [name for name in metrics if name not in wanted and name not in losses]:
             raise SpecError(
                 "Invalid `metric_names_map`. The following keras model metric names:"
                 f'"{left_out}" do not exist in the `metric_names_map` dictionary. '
@@ -163,7 +165,7 @@ class KerasModelFn:
                 "Invalid `metric_names_map`. There are unexpected keys in the `metric_names_map` "
                 f"dictionary. Expected keys: {list(metrics)}, Received: {extra}"
             )
-        return {wanted[name]: metric for name, metric in metrics.items()}
+        return {wanted.get(name, name): metric for name, metric in metrics.items()}
 
     def _exported(self, predictions: dict[str, Any]) -> dict[str, Any]:
         result: dict[str, Any] = {_SERVING: PredictOutput(predictions)}

@@ -66,7 +66,8 @@ def install() -> None:
     `tensorflow_estimator.python.estimator` and `tensorflow.python.estimator`, and, because
     TensorFlow lost them as well, `tf.compat.v1.layers`, `tf.compat.v1.nn.rnn_cell` and the parts
     of `tf.contrib` that Estimator code used (as `tf.compat.v1.contrib` and `tensorflow.contrib`);
-    also the optimizers of `tf.keras.optimizers.legacy`, which Keras 3 only names.
+    also the optimizers of `tf.keras.optimizers.legacy`, which Keras 3 only names, and
+    `tf.keras.layers.DenseFeatures`, which it lacks.
     Call it before the code that needs them is imported. Calling it again changes nothing.
     """
     if _before:
@@ -78,6 +79,7 @@ def install() -> None:
         sys.modules[name] = module
     # First: it loads Keras, which puts another module in the place of `tf.keras`.
     _supply_legacy_optimizers(tf)
+    _supply_dense_features(tf)
     for path, module_name in _ATTRIBUTES.items():
         above, _, attribute = path.rpartition(".")
         for owner in _owners(tf, above):
@@ -102,6 +104,13 @@ def _supply_legacy_optimizers(tf: ModuleType) -> None:
     for name in ("Adagrad", "Adam", "Ftrl", "RMSprop", "SGD"):
         _set(legacy, name, getattr(optimizers, name))
     _set(legacy, "Optimizer", optimizers.LegacyOptimizer)
+
+
+def _supply_dense_features(tf: ModuleType) -> None:
+    if not hasattr(tf.keras.layers, "DenseFeatures"):
+        from estimand.features.keras_layers import DenseFeatures
+
+        _set(tf.keras.layers, "DenseFeatures", DenseFeatures)
 
 
 def _owners(tf: ModuleType, path: str) -> list[Any]:

@@ -83,10 +83,12 @@ class HookRunner:
             graph = stack.enter_context(self._trace.as_default())
             if self._store is not None:
                 stack.enter_context(self._store.extending(self._trace.variables))
+            variables = self._trace.variables.by_name
             for hook in self.hooks:
-                before = len(graph.get_operations())
+                before = len(graph.get_operations()), len(variables)
                 hook.begin()
-                added = len(graph.get_operations()) > before
+                # A variable may come without an operation: it is there for all graphs.
+                added = (len(graph.get_operations()), len(variables)) != before
                 self.graph_changed |= added and not isinstance(hook, LoopBound)
 
     def after_create_session(self, start_step: int) -> None:

@@ -45,7 +45,7 @@ class GraphCopy:
         }
         part, used = self._part(fetches, fed)
         for name in used:
-            if name in self._captures:
+            if name in self._captures and f"{name}:0" not in fed:
                 fed[f"{name}:0"] = tf_private.capture(self._captures[name])
         wanted = [f.name for f in fetches if f.name not in fed]
         needed = {k: v for k, v in fed.items() if k.split(":")[0] in used}

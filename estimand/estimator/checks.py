@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Sequence
 from typing import Any
@@ -29,6 +30,11 @@ def steps(count: int | None, max_steps: int | None) -> None:
         )
     positive("steps", count)
     positive("max_steps", max_steps)
+
+
+def whole(count: float | None) -> int | None:
+    """A number of steps: 12.5 of them are done after 13, as with `steps=examples / batch_size`."""
+    return None if count is None else math.ceil(count)
 
 
 def hooks(given: Sequence[Any] | None) -> None:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 from collections.abc import Iterator
 from typing import Any
 
 from estimand.cluster.servers import serve, tell_servers
-from estimand.cluster.strategy import PARAMETER_SERVERS, kind_of_strategy, make_strategy
+from estimand.cluster.strategy import kind_of_strategy, make_strategy
 from estimand.cluster.waiting import timeout_of
 from estimand.core.config import RunConfig
-from estimand.core.errors import ClusterError
 from estimand.core.tf_config import TaskType
 from estimand.hooks import stop_record
-
-_PARAMETER_SERVERS = "estimand.engine.distributed.parameter_servers"
 
 
 def serves(config: RunConfig) -> bool:
@@ -41,23 +37,10 @@ def taking_part(estimator: Any) -> Iterator[None]:
     """Train inside: with the strategy of the cluster, and telling servers when it is over."""
     config: RunConfig = estimator._config
     if config.train_distribute is None and kind_of_strategy(config) is not None:
-        _check_that_it_can_be_trained(config)
         estimator._config = config.replace(train_distribute=make_strategy(config))
         estimator._live = None  # its variables, if there are any, know no strategy
     yield
     if config.num_ps_replicas > 0:
         tell_servers(config._cluster)
         # The variables have gone with the servers; what comes next reads the checkpoint.
-        estimator._config, estimator._live = config, None
-
-
-def _check_that_it_can_be_trained(config: RunConfig) -> None:
-    if kind_of_strategy(config) != PARAMETER_SERVERS:
-        return
-    if importlib.util.find_spec(_PARAMETER_SERVERS) is None:
-        raise ClusterError(
-            f"TF_CONFIG makes this process {config.task_type} {config.task_id} of a cluster with "
-            f"{config.num_worker_replicas} workers (the chief counts) and "
-            f"{config.num_ps_replicas} parameter servers. Training with parameter servers is not "
-            "there yet: leave them out to train with MultiWorkerMirroredStrategy."
-        )
+        estimator._config, estimator._live = config.replace(train_distribute=None), None

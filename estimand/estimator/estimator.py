@@ -133,8 +133,8 @@ class Estimator:
                 self,
                 input_fn,
                 hooks=list(hooks or ()),
-                steps=steps,
-                max_steps=max_steps,
+                steps=checks.whole(steps),
+                max_steps=checks.whole(max_steps),
                 saving_listeners=list(saving_listeners or ()),
             )
         return self
@@ -152,7 +152,7 @@ class Estimator:
         checks.hooks(hooks)
         with engine_scope(self):
             return evaluating.evaluate(
-                self, input_fn, steps, list(hooks or ()), checkpoint_path, name
+                self, input_fn, checks.whole(steps), list(hooks or ()), checkpoint_path, name
             )
 
     def predict(

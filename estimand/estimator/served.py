@@ -9,8 +9,12 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.modes import ModeKeys
-from estimand.engine import checkpoints, initialization
-from estimand.engine.distributed.parameter_servers_input import WorkersInput, shares
+from estimand.engine import checkpoints, effects, initialization
+from estimand.engine.distributed.parameter_servers_input import (
+    WorkersInput,
+    WorkersTable,
+    shares,
+)
 from estimand.engine.session import TracedSession
 from estimand.engine.tracing import Trace
 from estimand.estimator.data_checks import DataCheck
@@ -35,7 +39,9 @@ def prepare(run: Any, input_fn: Callable[..., Any]) -> None:
     run._data_check = DataCheck(trace, run.given, wanted=estimator._config.check_data)
     run._fill_variables()
     initialization.start_locals(trace, run.session)
-    run.feeder = WorkersInput(given, servers, input_fn, _tables_of(trace))
+    run.feeder = WorkersInput(
+        given, servers, input_fn, _tables(trace), _fill_tables_in_graph(trace)
+    )
     run.session.next_batch = run.feeder.next_batch
     live.store.mark_changed()
     run.start_step = int(trace.global_step.numpy())
@@ -59,9 +65,18 @@ def _call(
     )
 
 
-def _tables_of(trace: Trace) -> Callable[[], None]:
-    """Fills the lookup tables of the model function, on the worker where it is called."""
+def _tables(trace: Trace) -> list[WorkersTable]:
+    """What never changes need not be asked of the chief, where the model function has made it."""
+    inside = {id(outer): inner for outer, inner in trace.graph.captures}  # type: ignore[attr-defined]
+    made = [kept for kept in trace.kept if isinstance(kept, tf.lookup.StaticHashTable)]
+    used = [(inside[id(t.resource_handle)], t) for t in made if id(t.resource_handle) in inside]
+    return [WorkersTable(in_graph, *table.export()) for in_graph, table in used]
+
+
+def _fill_tables_in_graph(trace: Trace) -> Callable[[], Any]:
+    """Fills tables that are ops of the graph, on the worker where it is called."""
     fill = [op for op in trace.collection(_Keys.TABLE_INITIALIZERS) if op is not None]
-    if not fill:
+    needed = effects.ancestors(fill).values()
+    if not any(op.type.startswith("HashTable") for op in needed):
         return lambda: None
-    return trace.prune(fill)  # type: ignore[return-value]
+    return trace.prune(fill)

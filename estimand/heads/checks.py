@@ -37,9 +37,7 @@ def refuse(*told: Any) -> list[tf.Operation]:
 
 def in_session_graph() -> bool:
     """Whether a graph is being built that a session, not the engine, is going to run."""
-    return (
-        not tf.executing_eagerly() and not tf.compat.v1.get_default_graph().building_function
-    )
+    return not tf.executing_eagerly() and not tf.compat.v1.get_default_graph().building_function
 
 
 def shape_to_tell(tensor: tf.Tensor) -> Any:

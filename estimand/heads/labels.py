@@ -106,8 +106,8 @@ def _check_static_shape(labels: tf.Tensor, logits: tf.Tensor, dimension: int) ->
     if not shape.is_compatible_with(expected):
         raise HeadError(
             f"{_SHAPE.format(dimension)}, expected_labels_shape: {tuple(expected.as_list())}. "
-            f"labels_shape: {tuple(shape.as_list())}. But for the last dimension, logits and labels "
-            "must have the same shape: labels have "
+            f"labels_shape: {tuple(shape.as_list())}. But for the last dimension, "
+            "logits and labels must have the same shape: labels have "
             f"{tuple(shape[:-1].as_list())}, logits {tuple(logits.shape.as_list())}."
         )
 

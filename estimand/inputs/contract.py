@@ -142,9 +142,7 @@ def _from_graph(given: GraphInput, where: str) -> ModelInput:
     )
 
 
-def _from_values(
-    call: Callable[[], Any], result: Any, where: str, *, changing: bool
-) -> ModelInput:
+def _from_values(call: Callable[[], Any], result: Any, where: str, *, changing: bool) -> ModelInput:
     """Plain tensors or arrays: one batch, computed afresh at every step if it may change."""
     parts = clean_parts(result, where)
     # Arrays cannot change from step to step; tensors may come from random operations.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -178,10 +179,16 @@ def _check_lengths(features: Any, labels: Any) -> None:
     )
 
 
-def _batches(features: Any, labels: Any, order: _Order, where: str) -> tf.data.Dataset:
+def _batches(features: Any, labels: Any, order: _Order, where: str) -> Any:
+    """A Dataset; the tensors of a batch in a graph that the caller's own session is to run."""
     data = clean(features, "x", where)
     if labels is not None:
         data = (data, clean(labels, "y", where))
+    graph = tf.compat.v1.get_default_graph()
+    for_session = not tf.executing_eagerly() and not graph.building_function
+    if for_session and order.shuffle and order.seed is None:
+        # An iterator that starts by itself cannot contain a random operation.
+        order = dataclasses.replace(order, seed=random.Random(graph.seed).randrange(2**31))
     with tf.device("/cpu:0"):
         tensors = tf.nest.map_structure(tf.convert_to_tensor, data)
         dataset = _in_blocks(tensors, order)
@@ -189,7 +196,10 @@ def _batches(features: Any, labels: Any, order: _Order, where: str) -> tf.data.D
         # part of a saved position: more than 100 MB were seen.
         options = tf.data.Options()
         options.experimental_optimization.inject_prefetch = False
-        return dataset.with_options(options)
+        dataset = dataset.with_options(options)
+        if not for_session:
+            return dataset
+        return tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
 
 
 def _in_blocks(tensors: Any, order: _Order) -> tf.data.Dataset:

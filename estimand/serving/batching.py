@@ -117,10 +117,13 @@ class Lane:
         self._rows = 0
         self._running = 0
         self._flush_is_due = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def run(self, arrays: Arrays, deadline: float | None = None) -> Awaitable[list[np.ndarray]]:
         """The program's answer to these arrays. `deadline` is a time of the event loop."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop
+        if loop is None:  # kept, for Python 3.11 asks the system for each answer
+            loop = self._loop = asyncio.get_running_loop()
         program, settings = self.program, self.settings
         if settings.adaptive:
             rows = rows_of(arrays) if program.may_batch else None

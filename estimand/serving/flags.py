@@ -112,6 +112,9 @@ class Flags:
     )
 
     num_workers: int = _flag(1, "Processes that serve at the same address.")
+    worker_timeout_seconds: float = _flag(
+        60.0, "A worker that is silent for so long is killed and replaced; 0 for never."
+    )
 
     # Who may ask
     ssl_config_file: str = _flag(

@@ -172,13 +172,15 @@ class RequestLog:
             try:
                 item = self._queue.get(timeout=_FLUSH_SECONDS)
             except queue.Empty:
-                self._guarded(lambda: [file.flush() for file in files.values()])
+                for file in files.values():
+                    self._guarded(file.flush)
                 continue
             if item is not None:
                 with self._lock:
                     self._waiting_bytes -= item[-1]
                 self._guarded(self._write, files, item)
-        self._guarded(lambda: [file.close() for file in files.values()])
+        for file in files.values():
+            self._guarded(file.close)
 
     def _write(self, files: dict[str, _LogFile], item: Any) -> None:
         settings, name, number, kind, request, answer, _ = item

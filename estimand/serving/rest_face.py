@@ -60,6 +60,7 @@ class RestFace:
         self._is_serving = is_serving
         self._page = PageAnswers(manager, metrics, is_serving)
         self._routes: dict[tuple[str, str], Route] = {}
+        self._now: Callable[[], float] | None = None
         self._timeout = flags.rest_api_timeout_in_ms / 1000
         self._most = flags.rest_api_max_body_bytes
         self._metrics_path: str | None = DEFAULT_METRICS_PATH
@@ -93,7 +94,9 @@ class RestFace:
         self, method: str, path: str, scope: Any, receive: Any, started: float
     ) -> tuple[int, bytes]:
         api, model = "", ""
-        deadline = asyncio.get_running_loop().time() + self._timeout
+        if self._now is None:  # kept, for Python 3.11 asks the system for each answer
+            self._now = asyncio.get_running_loop().time
+        deadline = self._now() + self._timeout
         try:
             route = self._route(method, path)
             api = _APIS.get(route.action, "")
@@ -181,9 +184,7 @@ class RestFace:
             infer = inferring.classify if classifies else inferring.regress
             result, _ = await infer(version, name, given, deadline, check)
             if self._requests.wants(version.name):
-                self._requests.add_inference(
-                    version, route.action, name, given, result, len(body)
-                )
+                self._requests.add_inference(version, route.action, name, given, result, len(body))
             write = json_examples.classification_json
             return (write if classifies else json_examples.regression_json)(result)
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from estimand.serving.rest_writing import JoinedWrites
+
 _TICK_SECONDS = 1.0
+_SECONDS_TO_AGREE = 1.0
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,9 @@ class PatientProtocol(HttpToolsProtocol):
         self._waiting_since: float | None = self.loop.time()
         self._paused_since: float | None = None
         self._head_bytes = 0
-        self.transport = transport
+        self._raw = transport
+        self._closing_since: float | None = None
+        self.transport = transport = cast(Any, JoinedWrites(transport, self.loop))
         if len(self.connections) >= self.limits.connections:
             transport.abort()
         else:
@@ -83,7 +88,11 @@ class PatientProtocol(HttpToolsProtocol):
 
     def tick(self, now: float) -> None:
         cycle = self.cycle
-        if self._paused_since is not None and now - self._paused_since > self.limits.answer_seconds:
+        if self._raw.is_closing():
+            self._end_for_good(now)
+        elif (
+            self._paused_since is not None and now - self._paused_since > self.limits.answer_seconds
+        ):
             self.transport.abort()
         elif self._waiting_since is not None:
             if now - self._waiting_since > self.limits.header_seconds:
@@ -91,6 +100,15 @@ class PatientProtocol(HttpToolsProtocol):
         elif cycle is not None and cycle.more_body and not cycle.response_complete:
             # Whoever waits for the body's first part gets an empty one, and then has a deadline.
             cycle.message_event.set()
+
+    def _end_for_good(self, now: float) -> None:
+        """With TLS, the end is agreed upon; a client that is idle may not hear of it for long."""
+        if self._closing_since is None:
+            self._closing_since = now
+        elif (
+            now - self._closing_since > _SECONDS_TO_AGREE and not self._raw.get_write_buffer_size()
+        ):
+            self._raw.abort()
 
     def _refuse(self, code: int, text: str) -> None:
         if self.transport.is_closing():

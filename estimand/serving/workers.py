@@ -156,6 +156,7 @@ class _Worker:
         self.has_joined = False  # until then it answers nothing
         self.listens = False
         self.state: Any = None
+        self.heard = time.monotonic()
         self.link: Link | None = None
 
     @property
@@ -284,6 +285,7 @@ class _Supervisor:
 
         async def config(_: Any) -> str | None:
             worker.has_joined = True
+            worker.heard = time.monotonic()
             return self._config
 
         async def others(_: Any) -> Any:
@@ -323,7 +325,17 @@ class _Supervisor:
         """So that little is lost when one is killed."""
         while True:
             await asyncio.sleep(_SECONDS_FOR_A_STATE)
-            await asyncio.gather(*(_refresh(one) for one in list(self._workers.values())))
+            workers = list(self._workers.values())
+            await asyncio.gather(*map(_refresh, workers))
+            for worker in workers:
+                self._kill_if_silent(worker)
+
+    def _kill_if_silent(self, worker: _Worker) -> None:
+        most = self._flags.worker_timeout_seconds
+        if worker.has_joined and most and time.monotonic() - worker.heard > most:
+            log.error("Worker %d has said nothing for %g seconds.", worker.index, most)
+            with contextlib.suppress(ProcessLookupError):
+                worker.process.kill()
 
 
 async def _refresh(worker: _Worker) -> None:
@@ -331,6 +343,7 @@ async def _refresh(worker: _Worker) -> None:
         with contextlib.suppress(StatusError, TimeoutError):
             async with asyncio.timeout(_SECONDS_FOR_A_STATE):
                 worker.state = await worker.link.call("state")  # its counts, and "ready"
+                worker.heard = time.monotonic()
 
 
 def _how(code: int) -> str:

@@ -79,3 +79,14 @@ def test_a_signature_for_an_output_that_is_not_there(tmp_path: Path) -> None:
     )
     with pytest.raises(KeyError, match=r"Missed keys: {'price'}"):
         next(estimator.predict(read(X, epochs=1)))
+
+
+def test_before_any_training_the_weights_of_the_model_are_exported(tmp_path: Path) -> None:
+    model = small_model()
+    exported = convert(model, tmp_path / "m").export_saved_model(
+        str(tmp_path / "e"), raw_receiver(X)
+    )
+    with est.load_model(exported.decode()) as loaded:
+        (answer,) = loaded({"x": X}).values()
+    np.testing.assert_allclose(answer, model.predict(X, verbose=0), atol=1e-5)
+    assert tf.train.latest_checkpoint(str(tmp_path / "m")) is None

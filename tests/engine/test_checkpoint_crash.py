@@ -231,7 +231,7 @@ for line in sys.stdin:
 def test_fifteen_kills_at_random_moments_leave_the_newest_readable(tmp_path, caplog):
     directory = tmp_path / "model"
     moments = random.Random(5)
-    steps = []
+    steps, longest = [], 0.15
     with subprocess.Popen(
         [sys.executable, "-c", KILLED_AGAIN_AND_AGAIN, str(directory), str(Path(__file__).parent)],
         stdin=subprocess.PIPE,
@@ -240,12 +240,14 @@ def test_fifteen_kills_at_random_moments_leave_the_newest_readable(tmp_path, cap
         cwd=Path(__file__).parents[2],
     ) as killer:
         for _ in range(15):
-            killer.stdin.write(f"{moments.uniform(0.0, 0.15)}\n")
+            killer.stdin.write(f"{moments.uniform(0.0, longest)}\n")
             killer.stdin.flush()
             assert killer.stdout.readline() == "killed\n"
             assert_everything_readable(directory)
             newest, _ = restore_newest_intact(directory, WANTED)
             steps.append(checkpoint_step(newest))
+            if steps[-1] == 0:  # a busy machine saves more slowly
+                longest *= 1.3
         killer.stdin.close()
     assert steps == sorted(steps)
     assert steps[-1] > 0

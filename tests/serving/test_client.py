@@ -13,7 +13,9 @@ import pytest
 
 import estimand as est
 from estimand.core.errors import ConfigError, InputError
+from estimand.export.arrays import TensorInfo
 from estimand.serving.client_address import Address
+from estimand.serving.client_values import RemoteSignature
 from tests.serving.running import Server, example, free_port
 
 
@@ -322,3 +324,60 @@ def test_addresses(address: str, protocol: str | None, found: tuple) -> None:
 def test_settings_that_cannot_be_used(given: dict, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         est.serving.Client(**given)
+
+
+class ChangingServer:
+    """A transport to a model whose new version takes another input."""
+
+    def __init__(self, *inputs: str) -> None:
+        self._inputs = list(inputs)
+        self.asked: list[str] = []
+
+    def metadata(self, which, timeout: float) -> dict[str, RemoteSignature]:
+        self.asked.append("metadata")
+        name = self._inputs.pop(0) if len(self._inputs) > 1 else self._inputs[0]
+        info = TensorInfo(name, "float32", (None,), f"{name}:0")
+        out = TensorInfo("y", "float32", (None,), "y:0")
+        return {"serving_default": RemoteSignature("serving_default", "", {name: info}, {"y": out})}
+
+    def predict(self, which, inputs, outputs, signature, timeout) -> dict[str, np.ndarray]:
+        self.asked.append(f"predict {','.join(inputs)}")
+        if list(inputs) != self._inputs[:1]:
+            raise est.serving.RequestError("INVALID_ARGUMENT", "no such input")
+        return {"y": inputs[self._inputs[0]]}
+
+    def close(self) -> None:
+        pass
+
+
+def asking(server: ChangingServer) -> est.serving.Client:
+    client = est.serving.Client("localhost")
+    client.close()
+    client._transport = server
+    return client
+
+
+def test_the_signature_is_asked_for_once() -> None:
+    server = ChangingServer("a")
+    client = asking(server)
+    for _ in range(3):
+        client.predict("m", [1.0])
+    assert server.asked == ["metadata", "predict a", "predict a", "predict a"]
+
+
+def test_a_new_version_with_another_input_is_noticed() -> None:
+    server = ChangingServer("a", "b", "b")
+    client = asking(server)
+    with pytest.raises(est.serving.RequestError):  # the server is ahead of what it told
+        client.predict("m", {"a": [1.0]})
+    assert client.predict("m", {"b": [2.0]})["y"].tolist() == [2.0]
+    assert server.asked[-2:] == ["metadata", "predict b"]
+
+
+def test_an_error_that_a_new_look_does_not_explain_is_raised() -> None:
+    server = ChangingServer("a")
+    client = asking(server)
+    client.predict("m", [1.0])
+    with pytest.raises(InputError, match=r"lacks \['a'\] and has unknown \['b'\]"):
+        client.predict("m", {"b": [1.0]})
+    assert server.asked == ["metadata", "predict a", "metadata"]

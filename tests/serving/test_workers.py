@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import grpc
 import numpy as np
@@ -22,7 +23,7 @@ import requests
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 
 from estimand.core.errors import ConfigError
-from estimand.serving import serve
+from estimand.serving import serve, workers
 from estimand.serving.flags import Flags
 from estimand.serving.link import Link
 from estimand.serving.status import StatusError
@@ -225,6 +226,30 @@ def test_workers_that_cannot_start_end_the_start(monkeypatch) -> None:
     flags = Flags(model_base_path="/m", num_workers=2, port=free_port())
     with pytest.raises(ConfigError, match=r"Worker \d could not start: it ended with exit code 1"):
         serve(flags)
+
+
+def test_a_worker_that_is_silent_is_killed(monkeypatch) -> None:
+    monkeypatch.setattr(workers, "_SECONDS_FOR_A_STATE", 0.01)
+    killed = []
+
+    async def silent(_: object) -> None:
+        await asyncio.sleep(60)
+
+    async def main() -> None:
+        flags = Flags(num_workers=2, worker_timeout_seconds=0.2)
+        supervisor = workers._Supervisor(flags, workers.Sockets(), print, [])
+        process = SimpleNamespace(kill=lambda: killed.append("killed"))
+        worker = supervisor._workers[0] = workers._Worker(0, process, replaces=False)
+        worker.has_joined = True
+        left, right = socket.socketpair()
+        async with Link(left, {}) as worker.link, Link(right, {"state": silent}):
+            watching = asyncio.create_task(supervisor._remember_states())
+            while not killed:
+                await asyncio.sleep(0.01)
+            watching.cancel()
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+    assert killed
 
 
 def test_grpcio_cannot_share_a_unix_socket() -> None:

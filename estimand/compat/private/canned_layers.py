@@ -24,9 +24,7 @@ def _make_rnn_layer(
     return rnn_layers.recurrent_layer(units, cell_type, rnn_cell_fn, return_sequences)
 
 
-def _parse_features_if_necessary(
-    features: Any, feature_columns: Sequence[Any] | None
-) -> tf.Tensor:
+def _parse_features_if_necessary(features: Any, feature_columns: Sequence[Any] | None) -> tf.Tensor:
     """Points, one per row: a tensor as it is, a dict by its columns or by its names."""
     if not isinstance(features, dict):
         return features

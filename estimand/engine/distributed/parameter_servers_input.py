@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -42,6 +43,23 @@ def shares(
     return [share_of(whole, workers, number) for number in range(workers)]
 
 
+@dataclass(frozen=True)
+class WorkersTable:
+    """A lookup table of the model function, of which each worker gets a copy."""
+
+    in_graph: tf.Tensor  # what stands for its handle in the traced graph
+    keys: tf.Tensor
+    values: tf.Tensor
+
+    def copied(self) -> tf.Tensor:
+        """The handle of a copy, on the worker where this is called."""
+        handle = tf.raw_ops.AnonymousHashTable(
+            key_dtype=self.keys.dtype, value_dtype=self.values.dtype
+        )
+        tf.raw_ops.LookupTableImportV2(table_handle=handle, keys=self.keys, values=self.values)
+        return handle
+
+
 class WorkersInput:
     """One iterator on each worker; in the training loop it stands where a Feeder does."""
 
@@ -53,9 +71,11 @@ class WorkersInput:
         shares: Sequence[ModelInput],
         servers: Servers,
         input_fn: Callable[..., Any],
-        prepare_worker: Callable[[], None],
+        tables: Sequence[WorkersTable] = (),
+        prepare_worker: Callable[[], Any] = lambda: None,
     ) -> None:
         self.batches = 0
+        self.tables = [table.in_graph for table in tables]
         self.unpack = shares[0].unpack
         self._shares = shares
         pipelines = [lean(share.dataset) for share in shares]
@@ -65,9 +85,12 @@ class WorkersInput:
         self.spec = (
             tf.data.IteratorSpec(pipelines[0].element_spec),
             tf.TensorSpec([], tf.float64),
+            [tf.TensorSpec([], tf.resource) for _ in tables],
         )
         makers = [
-            functools.partial(_start, number, as_graph(p, input_fn), p.element_spec, prepare_worker)
+            functools.partial(
+                _start, number, as_graph(p, input_fn), p.element_spec, tables, prepare_worker
+            )
             for number, p in enumerate(pipelines)
         ]
         self.iterators = tf_private.on_each_worker(servers.coordinator, makers)
@@ -92,13 +115,17 @@ class WorkersInput:
 
 
 def _start(
-    number: int, graph: tf.Tensor, element_spec: Any, prepare_worker: Callable[[], None]
-) -> tuple[Any, tf.Tensor]:
+    number: int,
+    graph: tf.Tensor,
+    element_spec: Any,
+    tables: Sequence[WorkersTable],
+    prepare_worker: Callable[[], Any],
+) -> tuple[Any, tf.Tensor, list[tf.Tensor]]:
     """Called on a worker, and again whenever it has been restarted."""
     prepare_worker()
     variant = tf.raw_ops.DatasetFromGraph(graph_def=graph)
     dataset = tf.data.experimental.from_variant(variant, element_spec)
-    return iter(dataset), tf.constant(number, tf.float64)
+    return iter(dataset), tf.constant(number, tf.float64), [table.copied() for table in tables]
 
 
 def as_graph(dataset: tf.data.Dataset, input_fn: Callable[..., Any]) -> tf.Tensor:

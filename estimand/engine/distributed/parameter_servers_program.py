@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import collections
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -59,15 +60,11 @@ class ServedProgram:
     def loop(self, feeder: WorkersInput, steps: int) -> tuple[Any, int]:
         """Run `steps` steps; the result of the last one to end, and the global step."""
         self._take(feeder)
+        known = self._step if self._counts_by_one else None
+        limit = tf.constant(_NO_LIMIT if known is None else known + steps, tf.int64)
         function = self._function(
-            "loop",
-            feeder,
-            lambda *args: self._block(feeder, *args),
-            tf.constant(0),
-            tf.constant(0, tf.int64),
+            "loop", feeder, lambda *args: self._block(feeder, *args), tf.constant(0), limit
         )
-        known = self._counts_by_one and self._step is not None
-        limit = tf.constant(self._step + steps if known else _NO_LIMIT, tf.int64)  # type: ignore[operator]
         size = min(
             _MOST_STEPS_PER_BLOCK, math.ceil(steps / (_BLOCKS_PER_WORKER * self._servers.workers))
         )
@@ -103,7 +100,7 @@ class ServedProgram:
 
         The latter happens only after a worker was lost, whose block another one did again.
         """
-        iterator, worker = source
+        iterator, worker, tables = source
         nothing = tf.zeros([], self._result.dtype)
 
         def go_on(index: tf.Tensor, more: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
@@ -112,12 +109,13 @@ class ServedProgram:
 
         def body(index: tf.Tensor, _: tf.Tensor, last: tf.Tensor) -> tuple[Any, ...]:
             if feeder.endless:
-                result = self._place([self._result], feeder.flatten(iterator.get_next()))[0]
+                element = iterator.get_next()
+                result = self._place([self._result], feeder, element, tables)[0]
                 return index + 1, tf.constant(True), result
             batch = iterator.get_next_as_optional()
 
             def run() -> tuple[Any, ...]:
-                result = self._place([self._result], feeder.flatten(batch.get_value()))[0]
+                result = self._place([self._result], feeder, batch.get_value(), tables)[0]
                 return index + 1, tf.constant(True), result
 
             return tf.cond(batch.has_value(), run, lambda: (index, tf.constant(False), last))
@@ -171,15 +169,15 @@ class ServedProgram:
         feed_values: Sequence[tf.Tensor],
         keep_batch: bool,
     ) -> list[tf.Tensor]:
-        iterator, worker = source
+        iterator, worker, tables = source
 
         def run(element: Any) -> list[tf.Tensor]:
-            batch = feeder.flatten(element)
             # Before the step in program order, which automatic control dependencies keep.
             reads = [v.read_value() for v in plan.reads]
             fetches = [self._result, *plan.graph_fetches]
-            result, *wanted = self._place(fetches, batch, feeds, feed_values)
-            return [result, *reads, *wanted, *(batch if keep_batch else ())]
+            fed = dict(zip((t.name for t in feeds), feed_values, strict=True))
+            result, *wanted = self._place(fetches, feeder, element, tables, feeds, fed)
+            return [result, *reads, *wanted, *(feeder.flatten(element) if keep_batch else ())]
 
         if feeder.endless:
             result, *rest = run(iterator.get_next())
@@ -204,17 +202,20 @@ class ServedProgram:
     def _place(
         self,
         fetches: Sequence[Any],
-        batch: Sequence[tf.Tensor],
+        feeder: WorkersInput,
+        element: Any,
+        tables: Sequence[tf.Tensor],
         feeds: Sequence[tf.Tensor] = (),
-        feed_values: Sequence[tf.Tensor] = (),
+        feed_values: Mapping[str, tf.Tensor] = MappingProxyType({}),
     ) -> list[tf.Tensor]:
         """The step and `fetches`, in the function being built; the tensors among the latter."""
-        given = dict(zip((t.name for t in self.trace.inputs), batch, strict=True))
-        given |= dict(zip((t.name for t in feeds), feed_values, strict=True))
-        fed = {t.name: t for t in (*self.trace.inputs, *feeds)}
+        inputs = (*self.trace.inputs, *feeder.tables)
+        values = (*feeder.flatten(element), *tables)
+        given = dict(zip((t.name for t in inputs), values, strict=True)) | dict(feed_values)
+        fed = {t.name: t for t in (*inputs, *feeds)}
         everything = [*fetches, *self.targets]
-        values = self.trace.place(everything, list(fed.values()), [given[n] for n in fed])
-        return values[: sum(not isinstance(f, tf.Operation) for f in fetches)]
+        placed = self.trace.place(everything, list(fed.values()), [given[n] for n in fed])
+        return placed[: sum(not isinstance(f, tf.Operation) for f in fetches)]
 
     def _answer(
         self, done: tf.Tensor, ended: tf.Tensor, worker: tf.Tensor, result: tf.Tensor
