@@ -187,6 +187,15 @@ def ask_rest(port: int) -> np.ndarray:
         return np.array(json.load(answer)["predictions"])
 
 
+def check_version(port: int, number: int) -> None:
+    """It must have taken over by now."""
+    url = f"http://127.0.0.1:{port}/v1/models/{NAME}/versions/{number}"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        (state,) = json.load(answer)["model_version_status"]
+    if state["state"] != "AVAILABLE":
+        raise RuntimeError(f"version {number} is {state['state']} after the load, not during it")
+
+
 def ask_grpc(port: int) -> np.ndarray:
     import grpc
     from tensorflow_serving.apis import predict_pb2
@@ -315,5 +324,4 @@ def measures(key: str, title: str) -> list[Measure]:
         Measure(f"{key}_cpu", f"{title}: CPU of the server", "µs/request", "seconds"),
         Measure(f"{key}_p50", f"{title}: median latency", "ms", "seconds"),
         Measure(f"{key}_p99", f"{title}: 99th percentile", "ms", "seconds"),
-        Measure(f"{key}_good", f"{title}: answered", "%"),
     ]

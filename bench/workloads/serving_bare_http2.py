@@ -1,4 +1,8 @@
-"""The least that answers gRPC calls over HTTP/2. Checks nothing, bounds nothing: not for use."""
+"""The least that answers gRPC calls over HTTP/2.
+
+It reads headers (but looks at none), joins messages and counts windows, as every server has to;
+it has no limits, no errors, no deadlines, and gives up where a window is full: not for use.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-_DATA, _HEADERS, _SETTINGS, _PING, _WINDOW = 0, 1, 4, 6, 8
-_END_STREAM, _END_HEADERS = 1, 4
+_DATA, _HEADERS, _RESET, _SETTINGS, _PING, _WINDOW = 0, 1, 3, 4, 6, 8
+_END_STREAM, _END_HEADERS, _PADDED, _PRIORITY = 1, 4, 8, 32
 _PREFACE_BYTES = 24
 _u32 = struct.Struct(">I")
 
@@ -26,7 +30,7 @@ def _literal(name: bytes, value: bytes) -> bytes:
 
 _HEAD = b"\x88" + _literal(b"content-type", b"application/grpc")
 _TRAILERS = _literal(b"grpc-status", b"0")
-_TABLE_SIZE, _MAX_STREAMS, _WINDOW_SIZE = 1, 3, 4  # settings
+_MAX_STREAMS, _WINDOW_SIZE = 3, 4  # settings
 _LARGEST_WINDOW = 2**31 - 1
 
 
@@ -45,6 +49,7 @@ def encode(outputs: np.ndarray) -> bytes:
 
 
 def serve(port: int, run: Callable[[np.ndarray], np.ndarray]) -> None:
+    import hpack
     import uvloop
     from tensorflow_serving.apis import predict_pb2
 
@@ -67,7 +72,11 @@ def serve(port: int, run: Callable[[np.ndarray], np.ndarray]) -> None:
             self.buffer = b""
             self.greeted = False
             self.received = 0
-            settings = ((_TABLE_SIZE, 0), (_MAX_STREAMS, 1000), (_WINDOW_SIZE, _LARGEST_WINDOW))
+            self.window = 65_535
+            self.streams: dict[int, list[bytes]] = {}
+            self.decoder = hpack.Decoder()
+            self.known: dict[bytes, dict[bytes, bytes]] = {}
+            settings = ((_MAX_STREAMS, 1000), (_WINDOW_SIZE, _LARGEST_WINDOW))
             chosen = b"".join(struct.pack(">HI", *one) for one in settings)
             self.out = [_frame(_SETTINGS, 0, 0, chosen)]
             self.write()
@@ -97,18 +106,48 @@ def serve(port: int, run: Callable[[np.ndarray], np.ndarray]) -> None:
             self.write()
 
         def take(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
-            if kind == _DATA and payload:  # the whole message: it fits one frame
+            if kind in (_DATA, _HEADERS) and flags & _PADDED:
+                payload = payload[1 : len(payload) - payload[0]]
+            if kind == _DATA:
                 self.received += len(payload)
-                tensor = parse(payload[5:]).inputs["x"]
-                shape = [dim.size for dim in tensor.tensor_shape.dim]
-                x = np.frombuffer(tensor.tensor_content, np.float32).reshape(shape)
-                if not waiting:
-                    loop.call_soon(flush)
-                waiting.append((x, self, stream))
+                parts = self.streams.get(stream)
+                if parts is None:
+                    return
+                parts.append(payload)
+                if flags & _END_STREAM:
+                    self.done(stream, b"".join(self.streams.pop(stream)))
+            elif kind == _HEADERS:
+                self.headers(payload[5:] if flags & _PRIORITY else payload)
+                self.streams[stream] = []
+            elif kind == _WINDOW and not stream:
+                self.window += _u32.unpack(payload)[0]
+            elif kind == _RESET:
+                self.streams.pop(stream, None)
             elif kind in (_SETTINGS, _PING) and not flags & 1:
                 self.out.append(_frame(kind, 1, 0, payload if kind == _PING else b""))
 
+        def headers(self, block: bytes) -> dict[bytes, bytes]:
+            found = self.known.get(block)
+            if found is None:
+                before = len(self.decoder.header_table.dynamic_entries)
+                found = dict(self.decoder.decode(block, raw=True))
+                if len(self.decoder.header_table.dynamic_entries) == before:
+                    self.known[block] = found  # nothing changed: it will mean the same again
+                else:
+                    self.known.clear()
+            return found
+
+        def done(self, stream: int, message: bytes) -> None:
+            tensor = parse(message[5:]).inputs["x"]
+            shape = [dim.size for dim in tensor.tensor_shape.dim]
+            x = np.frombuffer(tensor.tensor_content, np.float32).reshape(shape)
+            if not waiting:
+                loop.call_soon(flush)
+            waiting.append((x, self, stream))
+
         def answer(self, stream: int, message: bytes) -> None:
+            self.window -= len(message) + 5
+            assert self.window > 0
             self.out += (
                 _frame(_HEADERS, _END_HEADERS, stream, _HEAD),
                 _frame(_DATA, 0, stream, b"\0" + _u32.pack(len(message)) + message),

@@ -125,7 +125,7 @@ def _advance(step: tf.Variable, updates: Sequence[Any]) -> tf.Operation:
     Not an increment: several optimizers in one model function still make one step.
     """
     graph = tf.compat.v1.get_default_graph()
-    if traced_variables(graph).asynchronous:
+    if is_traced(graph) and traced_variables(graph).asynchronous:
         return tf.group(*updates, _counted(graph, step))
     next_step = f"{_NEXT_STEP}/{current_replica()}"
     if not graph.get_collection(next_step):

@@ -17,6 +17,7 @@ from estimand.serving.flags import Flags
 
 log = logging.getLogger("estimand.serving")
 _SECONDS_TO_UNLOAD = 10.0
+_SWITCH_SECONDS = 0.0005
 _HEALTH_NAMES = ("", "ModelService", "PredictionService")
 
 
@@ -90,6 +91,9 @@ class _Server:
         index = self._handed.index if self._handed else 0
         manager = Manager(self._flags, RequestLog(self._flags, self._metrics, index))
         np.seterr(all="ignore")  # numbers that overflow are looked for, and are no warning
+        # While a version loads, the loop waits so long for each turn of its own: the usual 5 ms
+        # would be what a request takes.
+        sys.setswitchinterval(_SWITCH_SECONDS)
         gc.collect()
         gc.freeze()  # what is there now stays; looking through it again costs requests time
         await self._begin(manager, settings)

@@ -129,8 +129,8 @@ def _bound_at(path: str) -> socket.socket:
 def arguments(flags: Flags) -> list[str]:
     """The flags of one worker, as its command line.
 
-    >>> arguments(Flags(num_workers=2, model_base_path="/m", inference_threads=3))[:2]
-    ['--model_base_path=/m', '--inference_threads=3']
+    >>> arguments(Flags(num_workers=2, model_base_path="/m", inference_threads=3))
+    ['--model_base_path=/m', '--num_workers=2', '--inference_threads=3']
     """
     given: dict[str, Any] = {}
     for one in fields(flags):
@@ -143,7 +143,7 @@ def arguments(flags: Flags) -> list[str]:
         for part in value if isinstance(value, tuple) else [value]:
             text = str(part).lower() if isinstance(part, bool) else str(part)
             found.append(f"--{name}={text}")
-    return sorted(found, key=lambda flag: not flag.startswith("--model"))
+    return found
 
 
 class _Worker:

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
+from estimand.compat.install import supplied_modules
 from estimand.compat.private import canned_layers
 from estimand.compat.private.fake_summary_writer import FakeSummaryWriter
 
@@ -80,10 +81,11 @@ def test_a_fake_writer_keeps_what_a_hook_of_sessions_writes(tmp_path):
     assert [value.simple_value for value in writer.summaries[0][-1].value] == [2.0]
 
 
-def test_hooks_below_tf_estimator_are_those_of_tensorflow(installed):
-    from tensorflow_estimator.python.estimator.hooks import basic_session_run_hooks
+def test_hooks_below_tf_estimator_are_those_of_tensorflow():
+    modules = supplied_modules()
+    hooks = modules["tensorflow_estimator.python.estimator.hooks.basic_session_run_hooks"]
 
-    assert basic_session_run_hooks.StopAtStepHook is v1.train.StopAtStepHook
+    assert hooks.StopAtStepHook is v1.train.StopAtStepHook
 
 
 def test_points_out_of_a_dict_by_columns():

@@ -93,3 +93,25 @@ def on_several_devices(model_dir):
     )
     keras_estimator.train(input_fn=input_fn, steps=10)
     return keras_estimator
+
+
+def of_applications(train_data, train_labels, model_dir):
+    # Instantiate a Keras application; a small one, where the guide has InceptionV3.
+    keras_model = tf.keras.applications.MobileNet(
+        weights=None, input_shape=(32, 32, 3), alpha=0.25, classes=2
+    )
+    # Compile model with the optimizer, loss, and metrics you'd like to train with.
+    keras_model.compile(
+        optimizer=tf.keras.optimizers.SGD(learning_rate=0.0001, momentum=0.9),
+        loss="categorical_crossentropy",
+        metrics=["accuracy"],
+    )
+    # Create an Estimator from the compiled Keras model. Note the initial model
+    # state of the keras model is preserved in the created Estimator.
+    estimator = tf.keras.estimator.model_to_estimator(keras_model=keras_model, model_dir=model_dir)
+    train_input_fn = tf.estimator.inputs.numpy_input_fn(
+        x={"input_1": train_data}, y=train_labels, num_epochs=1, shuffle=False
+    )
+    # To train, we call Estimator's train function:
+    estimator.train(input_fn=train_input_fn, steps=2000)
+    return estimator

@@ -60,3 +60,12 @@ def test_an_optimizer_of_tf_train_is_refused_by_compile_in_keras_3() -> None:
 def test_a_mirrored_strategy_in_the_configuration(tmp_path: Path) -> None:
     estimator = program.on_several_devices(str(tmp_path))
     assert estimator.latest_checkpoint().endswith("model.ckpt-10")
+
+
+@pytest.mark.slow
+def test_an_application_of_keras_reads_features_by_the_name_of_keras_2(tmp_path: Path) -> None:
+    pixels = np.random.RandomState(0).rand(4, 32, 32, 3).astype(np.float32)
+    labels = np.eye(2, dtype=np.float32)[[0, 1, 0, 1]]
+    estimator = program.of_applications(pixels, labels, str(tmp_path))
+    assert estimator.get_variable_value("global_step") == 1
+    assert any("momentum" in name for name in estimator.get_variable_names())
