@@ -38,7 +38,6 @@ WORKLOAD = Workload(
     baseline=[_OFF],
     targets=[
         Target(_ON, [_OFF], at_least=5, measure="c32"),
-        Target(_ON, [_OFF], at_least=5, measure="c32_cpu"),
         Target(_ON, [_OFF], at_least=0.97, measure="c1"),
     ],
     rounds=9,

@@ -277,9 +277,8 @@ PRIVATE: dict[str, Names] = {
     # TensorFlow's own, as ever: they work in sessions too, and the engine takes them as its own.
     "hooks.basic_session_run_hooks": _at("tensorflow:compat.v1.train", _HOOKS),
     "hooks.fake_summary_writer": _at(f"{_OURS}.fake_summary_writer", "FakeSummaryWriter"),
-    "hooks.hooks": _at(
-        "estimand.experimental", "InMemoryEvaluatorHook make_stop_at_checkpoint_step_hook"
-    )
+    "hooks.hooks": _at("estimand.experimental", "InMemoryEvaluatorHook")
+    | _at(f"{_OURS}.early_stopping", "make_stop_at_checkpoint_step_hook")
     | _at(_EARLY, "_StopAtCheckpointStepHook=_StopAtCheckpointHook"),
     "hooks.session_run_hook": _at("estimand.hooks", _SESSION),
     "inputs.inputs": _at("estimand.inputs", "numpy_input_fn pandas_input_fn"),

@@ -61,6 +61,8 @@ class Feeder:
         size = int(dataset.cardinality().numpy())
         # Unknown (-2) and endless (-1) both mean: no limit to plan with.
         self.size: int | None = size // replicas if size >= 0 else None
+        # Batches that are not enough for all replicas.
+        self.left_over = size % replicas if size > 0 else 0
         self.may_end_unexpectedly = size == tf.data.UNKNOWN_CARDINALITY
         # The rows of every batch, where that is certain.
         self.batch_size = tf_private.full_batch_size(dataset)

@@ -131,6 +131,7 @@ class TrainingLoop:
             if steps == 0:
                 # A v1 session finds out by trying: hooks are asked once more, and see no result.
                 self._hooks.before_run(self._step, self._increment)
+                self._tell_what_is_left_over()
                 break
             if not self._run_block(steps):
                 break
@@ -142,9 +143,20 @@ class TrainingLoop:
         self._target = team.least(self._last_step())
         if isinstance(self._feeder, LookaheadFeeder):
             self._feeder.agree(team)
-        remaining = team.least(self._feeder.remaining)
+        mine = self._feeder.remaining
+        remaining = team.least(mine)
         if remaining is not None:
+            if mine is not None:
+                self._feeder.left_over += (mine - remaining) * self._feeder.replicas
             self._feeder.size = self._feeder.batches + remaining
+
+    def _tell_what_is_left_over(self) -> None:
+        if self._feeder.left_over:
+            _log.info(
+                "%d batches at the end of the input were left out: a step takes one for each "
+                "replica, and there were not enough for all of them.",
+                self._feeder.left_over,
+            )
 
     def _finished(self) -> bool:
         last_step = self._last_step()

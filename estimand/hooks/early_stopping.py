@@ -298,7 +298,7 @@ class _FollowTheChiefHook(LoopHook):
 class _StopAtCheckpointHook(LoopHook):
     """Stops once the checkpoint of a step is there."""
 
-    def __init__(self, model_dir: str, last_step: int, wait_secs: float) -> None:
+    def __init__(self, model_dir: str, last_step: int, wait_secs: float = 30) -> None:
         self._model_dir = model_dir
         self._last_step = last_step
         self._wait_secs = wait_secs

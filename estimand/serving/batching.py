@@ -116,6 +116,7 @@ class Lane:
         self._tasks: deque[Task] = deque()
         self._rows = 0
         self._running = 0
+        self._rows_running = 0
         self._flush_is_due = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -182,7 +183,7 @@ class Lane:
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._flush_is_due and self._rows < self.settings.max_rows:
             return
-        if self._running >= self.settings.threads:
+        if not self._may_start():
             return  # the end of a running batch flushes
         self._flush_is_due = True
         if self.settings.delay_seconds and self._rows < self.settings.max_rows:
@@ -190,15 +191,28 @@ class Lane:
         else:
             loop.call_soon(self._flush, loop)
 
+    def _may_start(self) -> bool:
+        """Whether what waits may run beside what runs.
+
+        A few rows take almost as long as many. So a second batch is not begun with the first rows
+        that come, but when it would not be the smaller one.
+        """
+        if self._running >= self.settings.threads:
+            return False
+        if not self._running or not self.settings.adaptive or not self.program.may_batch:
+            return True
+        return self._rows >= min(self._rows_running, self.settings.max_rows)
+
     def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
         self._flush_is_due = False
-        while self._tasks and self._running < self.settings.threads:
+        while self._tasks and self._may_start():
             tasks = self._take(loop.time())
             if not tasks:
                 continue
             batch = Batch(self.program, self.settings, tasks)
             if self._is_slow(batch.rows):
                 self._running += 1
+                self._rows_running += batch.rows
                 running = loop.run_in_executor(self._pool, batch.run)
                 running.add_done_callback(functools.partial(self._done, loop, batch))
             else:
@@ -235,6 +249,7 @@ class Lane:
 
     def _done(self, loop: asyncio.AbstractEventLoop, batch: Batch, done: Any) -> None:
         self._running -= 1
+        self._rows_running -= batch.rows
         if error := done.exception():
             batch.results = [from_exception(error)] * len(batch.tasks)
         batch.deliver()

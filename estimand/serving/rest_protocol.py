@@ -39,7 +39,7 @@ class PatientProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         self._waiting_since: float | None = self.loop.time()
         self._paused_since: float | None = None
-        self._head_bytes = 0
+        self._head_bytes = self._at_most = 0
         self._raw = transport
         self._closing_since: float | None = None
         self.transport = transport = cast(Any, JoinedWrites(transport, self.loop))
@@ -51,6 +51,7 @@ class PatientProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        self._at_most = self._head_bytes + len(data)
         super().data_received(data)
         if self._waiting_since is not None:
             self._head_bytes += len(data)
@@ -68,10 +69,11 @@ class PatientProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._waiting_since = None
-        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-        if size > self.limits.header_bytes:
-            self._refuse(431, f"The headers are larger than {self.limits.header_bytes} bytes.")
-            raise _Refused  # ends the parsing
+        if self._at_most > self.limits.header_bytes:  # with the body, maybe
+            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+            if size > self.limits.header_bytes:
+                self._refuse(431, f"The headers are larger than {self.limits.header_bytes} bytes.")
+                raise _Refused  # ends the parsing
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:

@@ -202,7 +202,11 @@ class _Supervisor:
         replaces = False
         while not self._ending.is_set():
             started = time.monotonic()
-            code = await self._run_one(index, replaces)
+            try:
+                code = await self._run_one(index, replaces)
+            except OSError as error:  # no memory, no more processes
+                log.error("Worker %d cannot be started: %s", index, error)
+                code = 1
             if self._ending.is_set():
                 return
             if index not in self._listening:
@@ -231,13 +235,16 @@ class _Supervisor:
         told |= {"index": index, "replaces": replaces}
         verbose = ["--verbose"] if log.isEnabledFor(logging.INFO) else []
         command = [sys.executable, "-m", "estimand", *verbose, "serve", *arguments(self._flags)]
-        with theirs:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.DEVNULL,
-                env={**os.environ, VARIABLE: json.dumps(told)},
-                pass_fds=[one.fileno() for one in handed.values()],
-            )
+        with contextlib.ExitStack() as on_failure:
+            on_failure.callback(ours.close)
+            with theirs:
+                process = await asyncio.create_subprocess_exec(
+                    *command,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    env={**os.environ, VARIABLE: json.dumps(told)},
+                    pass_fds=[one.fileno() for one in handed.values()],
+                )
+            on_failure.pop_all()
         worker = self._workers[index] = _Worker(index, process, replaces)
         try:
             async with Link(ours, self._handlers(worker)) as worker.link:

@@ -141,6 +141,7 @@ def test_a_lost_worker_comes_back_and_partitioned_training_ends_as_in_one_proces
     cluster.start("worker", 0)
     cluster.ends_well()
     assert newest_step(model_dir) == 600
+    assert "parts of the table: 2" in cluster.log("chief")
     assert shapes(model_dir) == before
     served = alone("regression", model_dir, 601)
     expected = alone("regression", str(tmp_path / "alone"), 601)

@@ -188,3 +188,40 @@ def test_an_output_without_the_rows_fails_the_batch() -> None:
 def test_parameters_that_make_no_sense_are_refused(text: str) -> None:
     with pytest.raises(StatusError):
         parameters(text)
+
+
+def test_while_a_batch_runs_a_smaller_one_waits_to_grow() -> None:
+    calls = Calls(seconds=0.2)
+    program = Program(calls, rows_are_free=True)
+
+    async def main() -> list:
+        with ThreadPoolExecutor(4) as pool:
+            lane = Lane(program, BatchSettings(threads=4), pool, Waiting(100))
+            asked = []
+            for rows in (4, 1, 1):
+                asked.append(asyncio.ensure_future(lane.run([np.full(rows, 1.0)])))
+                await asyncio.sleep(0.02)
+            return await asyncio.gather(*asked)
+
+    answers = asyncio.run(main())
+    assert [answer.tolist() for (answer,) in answers] == [[2.0] * 4, [2.0], [2.0]]
+    assert calls.rows[:2] == [4, 2]
+
+
+def test_while_a_batch_runs_a_larger_one_begins() -> None:
+    calls = Calls(seconds=0.2)
+    program = Program(calls, rows_are_free=True)
+    began: list[int] = []
+
+    async def main() -> None:
+        with ThreadPoolExecutor(4) as pool:
+            lane = Lane(program, BatchSettings(threads=4), pool, Waiting(100))
+            asked = [asyncio.ensure_future(lane.run([np.ones(2)]))]
+            await asyncio.sleep(0.02)
+            asked.append(asyncio.ensure_future(lane.run([np.ones(3)])))
+            await asyncio.sleep(0.02)
+            began.extend(calls.rows)
+            await asyncio.gather(*asked)
+
+    asyncio.run(main())
+    assert began == [2, 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ import estimand as est
 from estimand.core.errors import ConfigError
 from estimand.serving import custom_ops, model_config, request_log
 from estimand.serving.flags import Flags
+from estimand.serving.manager import Manager
 from estimand.serving.metrics import Metrics
 from estimand.serving.request_log import LogSettings, RequestLog
 from estimand.serving.servable_protocol import CustomAdapter, find_class
@@ -132,19 +134,27 @@ def test_a_model_with_an_operation_of_ones_own_is_served(server: Server) -> None
     np.testing.assert_allclose(answer["outputs"], [14.0, 0.0], atol=1e-3)
 
 
-def test_a_model_whose_operation_is_missing_says_which(op_model: Path) -> None:
+def test_a_model_whose_operation_is_missing_says_which(op_model: Path, tmp_path: Path) -> None:
     (version,) = op_model.iterdir()
-    program = (
-        "import sys\n"
-        "from estimand.serving import custom_ops\n"
-        "from estimand.serving.servable import LoadOptions, Servable\n"
-        "try:\n    Servable(sys.argv[1], LoadOptions())\n"
-        "except Exception as error:\n    print(custom_ops.explained(error))\n"
-    )
-    command = [sys.executable, "-c", program, str(version)]
-    told = subprocess.run(command, capture_output=True, text=True).stdout
-    assert "NOT_FOUND: The model uses the operation 'ZeroOut', which neither" in told
-    assert "--load_op_library=PATH" in told
+    other = tmp_path / "1"
+    shutil.copytree(version, other)
+    graph = (other / "saved_model.pb").read_bytes()
+    assert b"ZeroOut" in graph
+    (other / "saved_model.pb").write_bytes(graph.replace(b"ZeroOut", b"OneOut2"))
+
+    async def load() -> None:
+        flags = Flags(model_base_path=str(tmp_path), max_num_load_retries=0)
+        manager = Manager(flags)
+        settings = model_config.from_flags(flags)
+        try:
+            await manager.reload(settings)
+        finally:
+            await manager.stop()
+
+    with pytest.raises(StatusError) as caught:
+        asyncio.run(load())
+    assert "The model uses the operation 'OneOut2', which neither TensorFlow" in caught.value.text
+    assert "--load_op_library=PATH" in caught.value.text
 
 
 def test_libraries_that_cannot_be_loaded(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def ssl_config(keys: Path, **changes: str) -> str:
+def ssl_config(**changes: str) -> str:
     fields = {
         "server_key": '"server.key"',
         "server_cert": '"server.crt"',
@@ -83,8 +83,8 @@ def secure(
 ) -> Iterator[Server]:
     """Mutual TLS on gRPC, TLS on REST, tokens on both."""
     folder = tmp_path_factory.mktemp(request.param)
-    (keys / "mutual.pbtxt").write_text(ssl_config(keys))
-    (keys / "rest.pbtxt").write_text(ssl_config(keys, custom_ca="", client_verify=""))
+    (keys / "mutual.pbtxt").write_text(ssl_config())
+    (keys / "rest.pbtxt").write_text(ssl_config(custom_ca="", client_verify=""))
     (folder / "tokens").write_text(f"# shop\n{TOKEN}\n")
     running = Server(
         folder / "log",
@@ -245,7 +245,7 @@ def test_tokens_are_exchanged_without_a_restart(secure: Server) -> None:
 )
 def test_tls_settings_that_cannot_be_used(keys: Path, changes: dict[str, str], told: str) -> None:
     config = keys / "bad.pbtxt"
-    config.write_text(ssl_config(keys, **changes))
+    config.write_text(ssl_config(**changes))
     with pytest.raises(ConfigError, match=told):
         TlsSettings.read(str(config))
 
@@ -256,9 +256,7 @@ def test_keys_may_stand_in_the_file_itself_and_are_not_shown(keys: Path) -> None
     def quoted(name: str) -> str:
         return '"' + (keys / name).read_text().replace("\n", "\\n") + '"'
 
-    config.write_text(
-        ssl_config(keys, server_key=quoted("server.key"), server_cert=quoted("server.crt"))
-    )
+    config.write_text(ssl_config(server_key=quoted("server.key"), server_cert=quoted("server.crt")))
     settings = TlsSettings.read(str(config))
     assert settings.context().verify_mode is ssl.CERT_REQUIRED
     assert "PRIVATE" not in repr(settings)

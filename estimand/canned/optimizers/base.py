@@ -179,6 +179,13 @@ class LegacyOptimizer:
         with tf.control_dependencies([update]):
             return variable.assign(variable.constraint(variable.read_value()), read_value=False)
 
+    def __getattr__(self, name: str) -> Any:
+        """`optimizer.learning_rate` and the like: what was given for it."""
+        hypers = self.__dict__.get("_hypers", {})
+        if name in hypers:
+            return hypers[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(learning_rate={self._hypers.get('learning_rate')!r})"
 

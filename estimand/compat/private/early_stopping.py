@@ -11,6 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.hooks.early_stopping import _StopAtCheckpointHook
+
 _v1 = tf.compat.v1
 _SCOPE, _NAME = "signal_early_stopping", "STOP"
 
@@ -77,3 +79,12 @@ class _CheckForStoppingHook(tf.compat.v1.train.SessionRunHook):
         if run_values.results:
             _v1.logging.info("Early stopping requested, suspending run.")
             run_context.request_stop()
+
+
+def make_stop_at_checkpoint_step_hook(
+    estimator: Any, last_step: int, wait_after_file_check_secs: float = 30
+) -> Any:
+    """Stops a chief at a step, and workers when its checkpoint of that step is there."""
+    if estimator.config.is_chief:
+        return _v1.train.StopAtStepHook(last_step=last_step)
+    return _StopAtCheckpointHook(estimator.model_dir, last_step, wait_after_file_check_secs)

@@ -96,6 +96,37 @@ def keras_losses_are_whole() -> Iterator[None]:
             setattr(loss, name, function)
 
 
+@contextlib.contextmanager
+def keras_seeds_differ_by_replica() -> Iterator[None]:
+    """Let the random numbers of Keras layers, such as dropout masks, be others on each replica.
+
+    A seed generator's state is a variable, equal in all replicas of all processes: so would the
+    masks be. The first replica keeps the numbers of a process that trains alone.
+    """
+    import keras
+
+    def next_seed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        seed = before(self, *args, **kwargs)
+        context = tf.distribute.get_replica_context()
+        if context is None:
+            return seed
+        number = tf.get_static_value(context.replica_id_in_sync_group)
+        # Far apart: layers are often given neighbouring seeds.
+        return seed + tf.constant([int(number) * 1_000_003, 0], seed.dtype) if number else seed
+
+    before = keras.random.SeedGenerator.next
+    keras.random.SeedGenerator.next = next_seed
+    try:
+        yield
+    finally:
+        keras.random.SeedGenerator.next = before
+
+
+def variable_belongs_to(variable: Any, strategy: tf.distribute.Strategy) -> None:
+    """A strategy of one device makes plain variables, and wants to find in them that it did."""
+    variable._distribute_strategy = strategy
+
+
 def keras_gradients_are_summed(optimizer: Any) -> None:
     """Tell a Keras optimizer that the gradients it gets are those of all replicas already.
 

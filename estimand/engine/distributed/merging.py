@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.distributed import replicas, sharing
 from estimand.engine.distributed.stopping import StopVote
+from estimand.engine.engine_variable import EngineVariable
 from estimand.engine.metrics import MetricSet
 
 OneReplica = Callable[[int], tuple[EstimatorSpec, MetricSet | None]]
@@ -32,12 +35,36 @@ def call_and_merge(
                 in_step.append(stop.see(votes))
         return spec, metrics, loss
 
-    results = replicas.for_each(strategy, call)
+    with _outsiders_told(strategy):
+        results = replicas.for_each(strategy, call)
     specs = [spec for spec, _, _ in results]
     _check_alike(specs)
     merged = _merged(specs, results[0][2], in_step)
     metrics = [m for _, m, _ in results if m is not None]
     return merged, MetricSet.of_replicas(metrics) if metrics else None
+
+
+@contextlib.contextmanager
+def _outsiders_told(strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """Name the variables that `strategy` did not make, where that is what it stumbles over."""
+    graph = tf.compat.v1.get_default_graph()
+    try:
+        yield
+    except (AssertionError, AttributeError, TypeError, ValueError) as error:
+        outside = [
+            variable.name.split(":")[0]
+            for variable in tf_private.variables_read_in(graph)
+            if variable.trainable
+            and not isinstance(variable, EngineVariable | tf.distribute.DistributedValues)
+        ]
+        if not outside:
+            raise
+        raise ModelFnError(
+            f"{', '.join(map(repr, outside))} cannot be trained under "
+            f"{type(strategy).__name__}: made outside of model_fn, it has no copy for each "
+            "replica. Make the layer or variable inside of model_fn, or inside of "
+            f"`with strategy.scope():` ({type(error).__name__}: {str(error)[:200]})."
+        ) from error
 
 
 def _of_all(loss: tf.Tensor, stop: StopVote | None) -> tuple[tf.Tensor, tf.Tensor | None]:

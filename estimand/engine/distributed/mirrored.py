@@ -50,7 +50,9 @@ def make_variable(
         strategy.scope(),
     ):
         variable = tf.Variable(**kwargs)
-    if not isinstance(variable, EngineVariable):
+    if isinstance(variable, EngineVariable):
+        tf_private.variable_belongs_to(variable, strategy)
+    else:
         variable.__class__ = _answering(type(variable))  # type: ignore[arg-type]
     return variable
 

@@ -55,6 +55,7 @@ def entered(strategy: tf.distribute.Strategy | None) -> Iterator[None]:
             strategy.scope(),
             tf_private.v1_optimizers_share_the_loss(strategy),
             tf_private.keras_losses_are_whole(),
+            tf_private.keras_seeds_differ_by_replica(),
             tf_private.collective_keys_in_the_graph(),
         ):
             yield

@@ -89,4 +89,5 @@ class Team:
             mine = value if number == 0 else tf.zeros_like(value)
             return context.all_reduce(tf.distribute.ReduceOp.SUM, mine)
 
-        return for_each(self._strategy, one_replica)[0]
+        # In a function: TensorFlow warns of every sum that is not in one.
+        return tf.function(lambda: for_each(self._strategy, one_replica)[0], autograph=False)()
