@@ -102,3 +102,21 @@ def test_layers_of_cells_by_name():
     assert [type(cell) for cell in layer.cell.cells] == [keras.layers.GRUCell] * 2
     with pytest.raises(ValueError, match="should be a class producing a RNN cell, or a string"):
         canned_layers._make_rnn_layer(units=[1], cell_type="unknown")
+
+
+def test_a_chief_stops_at_a_step_by_a_hook_of_tensorflow(estimator):
+    from estimand.compat.private.early_stopping import make_stop_at_checkpoint_step_hook
+
+    hook = make_stop_at_checkpoint_step_hook(estimator, 2)
+    assert isinstance(hook, v1.train.StopAtStepHook)
+    estimator.train(lambda: tf.data.Dataset.from_tensors({"x": [1.0]}).repeat(9), hooks=[hook])
+    assert estimator.get_variable_value("global_step") == 2
+
+
+def test_a_canned_optimizer_tells_its_learning_rate():
+    from estimand.canned.optimizers import Adagrad
+
+    optimizer = Adagrad(learning_rate=0.25)
+    assert optimizer.learning_rate == 0.25
+    with pytest.raises(AttributeError, match="'Adagrad' object has no attribute 'momentum'"):
+        optimizer.momentum  # noqa: B018
