@@ -129,33 +129,9 @@ def fastapi_keras(port: int, model: str) -> None:
 
 
 def litserve_session(port: int, model: str) -> None:
-    """With its batching, and the fastest way into TensorFlow."""
-    import litserve
+    from workloads import serving_litserve
 
-    class Api(litserve.LitAPI):
-        def setup(self, device: Any) -> None:
-            self.run = session_callable(model)
-
-        def decode_request(self, request: Any) -> np.ndarray:
-            return np.asarray(request["instances"], np.float32)
-
-        def batch(self, inputs: list[np.ndarray]) -> np.ndarray:
-            self.ends = np.cumsum([len(x) for x in inputs])[:-1]
-            return np.concatenate(inputs)
-
-        def predict(self, x: np.ndarray) -> np.ndarray:
-            return self.run(x)
-
-        def unbatch(self, output: np.ndarray) -> list[np.ndarray]:
-            return np.split(output, self.ends)
-
-        def encode_response(self, output: np.ndarray) -> dict[str, Any]:
-            return {"predictions": output.tolist()}
-
-    path = f"/v1/models/{serving.NAME}:predict"
-    api = Api(api_path=path, max_batch_size=32, batch_timeout=0.001)
-    server = litserve.LitServer(api, accelerator="cpu", workers_per_device=1)
-    server.run(host="127.0.0.1", port=port, generate_client_file=False, log_level="critical")
+    serving_litserve.serve(port, model, f"/v1/models/{serving.NAME}:predict")
 
 
 def bare_asgi(port: int, model: str) -> None:

@@ -120,7 +120,7 @@ class KerasEstimator(Estimator):
         with contextlib.ExitStack() as stack:
             if self._is_untrained() and len(args) < 2 and not kwargs.get("checkpoint_path"):
                 folder = stack.enter_context(tempfile.TemporaryDirectory())
-                kwargs["checkpoint_path"] = as_checkpoint(self._model_fn.model, folder)
+                kwargs["checkpoint_path"] = as_checkpoint(self._keras_model, folder)
             return super().export_saved_model(
                 export_dir_base, serving_input_receiver_fn, assets_extra, *args, **kwargs
             )
@@ -128,9 +128,14 @@ class KerasEstimator(Estimator):
     def _is_untrained(self) -> bool:
         return (
             self._warm_start_settings is None
-            and self._model_fn.model.built
+            and self._keras_model.built
             and self.latest_checkpoint() is None
         )
+
+    @property
+    def _keras_model(self) -> Any:
+        model_fn: Any = self._model_fn
+        return model_fn.model
 
 
 def _the_model(

@@ -12,13 +12,14 @@ import json
 import logging
 import sys
 import tempfile
+from typing import Any
 
 import tensorflow as tf
 
 import estimand as est
 from tests.distributed import models
 
-STEPS, BATCH = 6, 8
+STEPS, BATCH = 4, 8
 
 
 class Losses(tf.compat.v1.train.SessionRunHook):
@@ -97,16 +98,77 @@ def normalized() -> dict:
     }
 
 
+def masks() -> list[list[float]]:
+    """Of one step on two replicas."""
+    config = est.RunConfig(
+        model_dir=tempfile.mkdtemp(), tf_random_seed=7, train_distribute=two_replicas()
+    )
+    estimator = est.Estimator(models.mask_model_fn, config=config)
+    labels = tf.data.Dataset.from_tensor_slices([[[0.0]], [[1.0]]])
+    estimator.train(lambda: labels.map(lambda label: ({"x": label}, label)), max_steps=1)
+    return (-estimator.get_variable_value("masks")).tolist()
+
+
+def what_is_left_over() -> list[str]:
+    """What the log says of an input of five batches for two replicas."""
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    log = logging.getLogger("tensorflow")
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    config = est.RunConfig(model_dir=tempfile.mkdtemp(), train_distribute=two_replicas())
+    estimator = est.Estimator(models.sum_model_fn, config=config)
+    estimator.train(lambda: models.input_fn(BATCH)().take(5))
+    log.setLevel(logging.ERROR)
+    log.removeHandler(handler)
+    return lines
+
+
+def variable_from_outside() -> str:
+    weights = tf.Variable(tf.ones([3, 1]), name="mine")
+
+    def model_fn(features, labels, mode):
+        loss = tf.reduce_mean(tf.square(features["x"] @ weights - tf.cast(labels, tf.float32)))
+        train_op = est.minimize(tf.compat.v1.train.GradientDescentOptimizer(0.1), loss)
+        return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    config = est.RunConfig(model_dir=tempfile.mkdtemp(), train_distribute=two_replicas())
+    try:
+        est.Estimator(model_fn, config=config).train(models.input_fn(BATCH), max_steps=1)
+    except est.errors.ModelFnError as error:
+        return str(error)
+    return "nothing was raised"
+
+
+def on_one_device() -> dict[str, list[float]]:
+    config = est.RunConfig(
+        model_dir=tempfile.mkdtemp(),
+        tf_random_seed=7,
+        train_distribute=tf.distribute.OneDeviceStrategy("CPU:0"),
+    )
+    estimator = models.ESTIMATORS["v1"](config)
+    estimator.train(models.input_fn(2 * BATCH), max_steps=STEPS)
+    return checkpoint(estimator)
+
+
 def main() -> None:
     output, *wanted = sys.argv[1:]
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     cpu = tf.config.list_physical_devices("CPU")[0]
     two = [tf.config.LogicalDeviceConfiguration()] * 2
     tf.config.set_logical_device_configuration(cpu, two)
-    results: dict[str, dict] = {}
-    for name in wanted or (*models.ESTIMATORS, "norm"):
-        if name == "norm":
-            results[name] = normalized()
+    results: dict[str, Any] = {}
+    others = {
+        "norm": normalized,
+        "masks": masks,
+        "left over": what_is_left_over,
+        "outside": variable_from_outside,
+        "one device": on_one_device,
+    }
+    for name in wanted or (*models.ESTIMATORS, *others):
+        if name in others:
+            results[name] = others[name]()
             continue
         results[name] = {
             "one": trained(name, None, 2 * BATCH),

@@ -98,6 +98,45 @@ def norm_model_fn(features, labels, mode):
     return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
+def mask_model_fn(features, labels, mode):
+    """The gradient of its variable is the dropout mask, each replica's in a row of its own."""
+    import keras
+
+    row = tf.cast(labels[0, 0], tf.int32)  # told by the label, which is the replica's number
+    mask = keras.layers.Dropout(0.5)(tf.ones([1, 16]), training=True)
+    masks = _v1.get_variable("masks", [2, 16], initializer=_v1.zeros_initializer())
+    loss = tf.reduce_sum(mask * tf.gather(masks, [row]))
+    optimizer = _v1.train.GradientDescentOptimizer(1.0)
+    train_op = est.minimize(optimizer, loss, loss_reduction="sum")
+    return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def rows_model_fn(features, labels, mode):
+    """Tells which rows it was given."""
+    del labels
+    rows = features["row"]
+    _v1.add_to_collection("rows", rows)
+    w = _v1.get_variable("w", [], initializer=_v1.zeros_initializer())
+    loss = tf.reduce_mean(tf.square(w - tf.cast(rows, tf.float32)))
+    train_op = est.minimize(_v1.train.GradientDescentOptimizer(0.01), loss)
+    return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def rows_of_files(pattern: str):
+    def fn() -> tf.data.Dataset:
+        files = tf.data.Dataset.list_files(pattern, seed=1)
+        lines = files.interleave(tf.data.TextLineDataset, cycle_length=2).shuffle(8)
+        return lines.map(lambda line: {"row": tf.strings.to_number(line, tf.int64)}).batch(2)
+
+    return fn
+
+
+def rows_chosen(input_context) -> tf.data.Dataset:
+    rows = tf.data.Dataset.range(12)
+    rows = rows.shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
+    return rows.batch(2).map(lambda row: {"row": row})
+
+
 def columns():
     kind = tf.feature_column.categorical_column_with_identity("kind", 5)
     return [tf.feature_column.numeric_column("x", shape=3)], kind
@@ -119,11 +158,6 @@ def wide_deep(config):
     )
 
 
-def linear(config):
-    numbers, kind = columns()
-    return est.LinearClassifier([*numbers, kind], config=config)
-
-
 def converted(config):
     import keras
 
@@ -143,7 +177,6 @@ ESTIMATORS = {
     "sum": lambda config: est.Estimator(sum_model_fn, config=config),
     "keras": lambda config: est.Estimator(keras_model_fn, config=config),
     "dnn": dnn,
-    "linear": linear,
     "wide_deep": wide_deep,
     "converted": converted,
 }

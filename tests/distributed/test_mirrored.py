@@ -14,7 +14,7 @@ import pytest
 from tests.distributed import models
 
 REPOSITORY = Path(__file__).parents[2]
-STEPS, BATCH = 6, 8
+STEPS, BATCH = 4, 8
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +85,22 @@ def test_statistics_of_batch_normalization_are_averaged_over_replicas(results):
     expected = (rows - mean) / np.sqrt(variance + 1e-3)
     np.testing.assert_allclose(results["norm"]["rows"], expected, atol=1e-4)
     np.testing.assert_allclose(results["norm"]["rows alone"], expected, atol=1e-4)
+
+
+def test_dropout_masks_of_keras_differ_by_replica(results):
+    first, second = results["masks"]
+    assert {*first, *second} == {0.0, 2.0}  # two are kept of four
+    assert first != second
+
+
+def test_batches_that_are_not_enough_for_all_replicas_are_told(results):
+    (line,) = (one for one in results["left over"] if "left out" in one)
+    assert line.startswith("1 batches at the end of the input were left out")
+
+
+def test_variable_made_outside_of_model_fn_is_named(results):
+    assert results["outside"].startswith("'mine' cannot be trained under MirroredStrategy")
+
+
+def test_one_device_trains_as_no_strategy_does(results):
+    assert_equal(results["v1"]["one"]["checkpoint"], results["one device"])
