@@ -255,7 +255,8 @@ def _checked_task(
     if not task_type:
         raise ConfigError(
             'If "cluster" is set in TF_CONFIG, task type must be set. '
-            f'Add "task": {{"type": ..., "index": ...}}; types: {sorted(cluster)}.{_no_chief(cluster)}'
+            f'Add "task": {{"type": ..., "index": ...}}; types: {sorted(cluster)}.'
+            f"{_no_chief(cluster)}"
         )
     if index is None:
         raise ConfigError(

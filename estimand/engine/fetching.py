@@ -69,9 +69,7 @@ class _Collector:
         if op.type != "ReadVariableOp" or op.control_inputs:
             return None
         if self._variable_of_handle is None:
-            by_handle = {
-                id(copies(v)[0].handle): v for v in self.trace.variables.by_name.values()
-            }
+            by_handle = {id(copies(v)[0].handle): v for v in self.trace.variables.by_name.values()}
             self._variable_of_handle = {
                 id(inner): by_handle[id(outer)]
                 for outer, inner in self.trace.graph.captures  # type: ignore[attr-defined]

@@ -10,7 +10,6 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.modes import ModeKeys
 from estimand.engine import faults, initialization
-from estimand.engine.distributed.replicas import has_one_device
 from estimand.engine.feeding import Feeder
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.session import TracedSession
@@ -94,9 +93,7 @@ def _start(
     if estimator._config.run_eagerly:
         return _start_eagerly(estimator, given, predict_keys, checkpoint_path, seed)
     live = estimator._live_model
-    # With one device there is one place for everything; of several, the first one predicts.
-    only_device = has_one_device(estimator._config.train_distribute)
-    trace = live.trace(ModeKeys.PREDICT, (features_spec, None), seed, distributed=only_device)
+    trace = live.trace(ModeKeys.PREDICT, (features_spec, None), seed)
     path = fill_variables(estimator, trace, checkpoint_path, purpose="predict")
     initialization.start_locals(trace, TracedSession(trace))
     chosen = prediction.selected_predictions(trace, predict_keys)

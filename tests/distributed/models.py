@@ -180,3 +180,5 @@ ESTIMATORS = {
     "wide_deep": wide_deep,
     "converted": converted,
 }
+# Trained on two replicas of one process; what they leave out trains in several processes.
+MIRRORED = ["v1", "sum", "keras", "wide_deep", "converted"]

@@ -98,8 +98,12 @@ def assert_checkpoint_is(model_dir: Path, expected: dict[str, np.ndarray]) -> No
 
 
 @pytest.mark.slow
-def test_a_stop_that_one_process_wants_and_an_input_that_ends_stop_both(tmp_path):
+def test_processes_share_the_input_and_stop_together(tmp_path):
     settings = {"model": "v1", "stop_who": "worker1", "stop_at": 4, "input": "uneven_input_fn"}
+    for number in range(4):
+        lines = "".join(f"{row}\n" for row in range(3 * number, 3 * number + 3))
+        (tmp_path / f"rows{number}.txt").write_text(lines)
+    settings["files"] = str(tmp_path / "rows*.txt")
     job = Job(tmp_path, settings).start()
     assert job.ends() == [0, 0], job.log(0) + job.log(1)
     first, second = job.result(0), job.result(1)
@@ -111,6 +115,9 @@ def test_a_stop_that_one_process_wants_and_an_input_that_ends_stop_both(tmp_path
     assert_checkpoint_is(tmp_path / "model", trained_alone(tmp_path / "alone", 5))
     events = [p for p in (tmp_path / "model").iterdir() if p.name.startswith("events")]
     assert len(events) == 1  # the chief's
+    for chosen_by in ("rows of files", "rows chosen"):
+        assert len(first[chosen_by]) == len(second[chosen_by]) == 6
+        assert sorted(first[chosen_by] + second[chosen_by]) == list(range(12))
 
 
 @pytest.mark.slow

@@ -39,6 +39,30 @@ class Watch(tf.compat.v1.train.SessionRunHook):
             run_context.request_stop()
 
 
+class Rows(tf.compat.v1.train.SessionRunHook):
+    """Notes the rows that this process was given."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def before_run(self, run_context):
+        del run_context
+        (rows,) = tf.compat.v1.get_collection("rows")
+        return tf.compat.v1.train.SessionRunArgs(rows)
+
+    def after_run(self, run_context, run_values):
+        del run_context
+        self.seen += [int(row) for row in run_values.results]
+
+
+def rows_given(config: est.RunConfig, input_fn) -> list[int]:
+    """One epoch of `input_fn`, in a model_dir of its own."""
+    config = config.replace(model_dir=f"{config.model_dir}-{input_fn.__name__}")
+    rows = Rows()
+    est.Estimator(models.rows_model_fn, config=config).train(input_fn, hooks=[rows])
+    return rows.seen
+
+
 def main() -> None:
     model_dir, output, settings = sys.argv[1:]
     given = json.loads(settings)
@@ -63,6 +87,9 @@ def main() -> None:
         name: variable.numpy().ravel().tolist()
         for name, variable in trace.variables.saved().items()
     }
+    if "files" in given:
+        result["rows of files"] = rows_given(config, models.rows_of_files(given["files"]))
+        result["rows chosen"] = rows_given(config, models.rows_chosen)
     with open(output, "w") as file:
         json.dump(result, file)
 

@@ -29,11 +29,6 @@ def local_replicas(strategy: tf.distribute.Strategy | None) -> int:
     return 1 if strategy is None else len(strategy.extended.worker_devices)
 
 
-def has_one_device(strategy: tf.distribute.Strategy | None) -> bool:
-    """Whether everything is on the one device that `strategy` names."""
-    return isinstance(strategy, tf.distribute.OneDeviceStrategy)
-
-
 def workers(strategy: tf.distribute.Strategy | None) -> int:
     """How many processes train together."""
     if strategy is None:
