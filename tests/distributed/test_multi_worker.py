@@ -98,44 +98,39 @@ def assert_checkpoint_is(model_dir: Path, expected: dict[str, np.ndarray]) -> No
 
 
 @pytest.mark.slow
-def test_processes_share_the_input_and_stop_together(tmp_path):
-    settings = {"model": "v1", "stop_who": "worker1", "stop_at": 4, "input": "uneven_input_fn"}
-    for number in range(4):
-        lines = "".join(f"{row}\n" for row in range(3 * number, 3 * number + 3))
-        (tmp_path / f"rows{number}.txt").write_text(lines)
-    settings["files"] = str(tmp_path / "rows*.txt")
-    job = Job(tmp_path, settings).start()
-    assert job.ends() == [0, 0], job.log(0) + job.log(1)
-    first, second = job.result(0), job.result(1)
-    # The vote is cast after step 4 and seen with step 5.
-    assert len(first["losses"]) == len(second["losses"]) == 5
-    assert first["losses"] == second["losses"]
-    assert first["values"] == second["values"]
-    assert first["chief"] and not second["chief"]
-    assert_checkpoint_is(tmp_path / "model", trained_alone(tmp_path / "alone", 5))
-    events = [p for p in (tmp_path / "model").iterdir() if p.name.startswith("events")]
-    assert len(events) == 1  # the chief's
-    for chosen_by in ("rows of files", "rows chosen"):
-        assert len(first[chosen_by]) == len(second[chosen_by]) == 6
-        assert sorted(first[chosen_by] + second[chosen_by]) == list(range(12))
-
-
-@pytest.mark.slow
-def test_a_killed_process_ends_the_other_and_a_restart_continues(tmp_path):
-    slow = {"model": "v1", "max_steps": 500, "seconds": 0.1, "save_every": 4}
+def test_a_killed_process_ends_the_other_and_both_continue_and_stop_together(tmp_path):
+    """One job after the other in one test: starting processes is what takes time."""
+    slow = {"model": "v1", "seconds": 0.2, "save_every": 2, "input": "uneven_input_fn"}
     job = Job(tmp_path, slow).start()
-    job.wait_for_step(1, 6)
+    job.wait_for_step(1, 3)
     job.processes[1].send_signal(signal.SIGKILL)
     codes = job.ends()
     assert codes[0] == 1 and codes[1] == -signal.SIGKILL
     assert "another one that trains with it was lost" in job.log(0)
     saved = int(_latest(tmp_path).rsplit("-", 1)[1])
-    assert saved >= 4
+    assert saved >= 2
 
-    again = Job(tmp_path, {"model": "v1", "max_steps": saved + 3, "save_every": 100}).start()
+    stop = {"stop_who": "worker1", "stop_at": saved + 2, "files": _files(tmp_path)}
+    again = Job(tmp_path, {"model": "v1", "input": "uneven_input_fn", **stop}).start()
     assert again.ends() == [0, 0], again.log(0) + again.log(1)
-    assert len(again.result(1)["losses"]) == 3
+    first, second = again.result(0), again.result(1)
+    # The vote is cast after the second step and seen with the third.
+    assert len(first["losses"]) == len(second["losses"]) == 3
+    assert first["losses"] == second["losses"]
+    assert first["values"] == second["values"]
+    assert first["chief"] and not second["chief"]
     assert_checkpoint_is(tmp_path / "model", trained_alone(tmp_path / "alone", saved + 3))
+    for chosen_by in ("rows of files", "rows chosen"):
+        assert len(first[chosen_by]) == len(second[chosen_by]) == 6
+        assert sorted(first[chosen_by] + second[chosen_by]) == list(range(12))
+
+
+def _files(directory: Path) -> str:
+    """Four files with twelve rows."""
+    for number in range(4):
+        lines = "".join(f"{row}\n" for row in range(3 * number, 3 * number + 3))
+        (directory / f"rows{number}.txt").write_text(lines)
+    return str(directory / "rows*.txt")
 
 
 def _latest(directory: Path) -> str:
