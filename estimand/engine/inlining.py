@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
+from estimand.engine.randomness import is_twin
 from estimand.engine.simplifying import simplified
 
 
@@ -85,8 +86,10 @@ class GraphCopy:
         given = self._captures.keys() | {name.split(":")[0] for name in fed}
         chosen = [node for node in self._definition.node if node.name in seen]
         # In the order of creation, but plain reads first: automatic control dependencies follow
-        # the order, and a read that waits for nothing means the value before the step.
-        for node in sorted(chosen, key=lambda n: not _is_plain_read(n)):
+        # the order, and a read that waits for nothing means the value before the step. Ops that
+        # took the place of others later belong where those were: at the end they would let one
+        # replica come to a sum before the other's prints, and both would wait for ever.
+        for node in sorted(chosen, key=lambda n: not (_is_plain_read(n) or is_twin(n.name))):
             copied = part.node.add()
             copied.CopyFrom(node)
             _forget_colocation(copied)

@@ -15,6 +15,7 @@ import tensorflow as tf
 from estimand.core import tf_private
 
 _ALGORITHM = 1  # Philox
+_SCOPE = "estimand/random"
 
 
 def _uniform(op: tf.Operation, key: tf.Tensor, counter: tf.Tensor) -> tf.Tensor:
@@ -54,6 +55,11 @@ _TWINS: dict[str, Callable[[tf.Operation, tf.Tensor, tf.Tensor], tf.Tensor]] = {
 }
 
 
+def is_twin(name: str) -> bool:
+    """Whether an op of this name was made by `key_random_ops_by_step`."""
+    return name.startswith(_SCOPE)
+
+
 def key_random_ops_by_step(graph: tf.Graph, global_step: tf.Variable, worker: int = 0) -> int:
     """Replace the stateful random ops of `graph`; returns how many there were.
 
@@ -65,7 +71,7 @@ def key_random_ops_by_step(graph: tf.Graph, global_step: tf.Variable, worker: in
     found = [op for op in graph.get_operations() if op.type in _TWINS and op.outputs[0].consumers()]
     if not found:
         return 0
-    with graph.as_default(), tf.name_scope("estimand/random"), tf.control_dependencies(None):
+    with graph.as_default(), tf.name_scope(_SCOPE), tf.control_dependencies(None):
         step = tf.cast(global_step.read_value(), tf.int64)
         for index, op in enumerate(found):
             consumers = list(op.outputs[0].consumers())

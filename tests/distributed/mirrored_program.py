@@ -110,6 +110,14 @@ def masks() -> list[list[float]]:
     return (-estimator.get_variable_value("masks")).tolist()
 
 
+def printing_before_the_sum() -> int:
+    """The step reached by a model whose replicas print what they dropped before they sum."""
+    config = est.RunConfig(model_dir=tempfile.mkdtemp(), train_distribute=two_replicas())
+    estimator = est.Estimator(models.printing_model_fn, config=config)
+    estimator.train(models.input_fn(BATCH), max_steps=2)
+    return int(estimator.get_variable_value("global_step"))
+
+
 def what_is_left_over() -> list[str]:
     """What the log says of an input of five batches for two replicas."""
     lines: list[str] = []
@@ -164,6 +172,7 @@ def main() -> None:
     others = {
         "norm": normalized,
         "masks": masks,
+        "printing": printing_before_the_sum,
         "left over": what_is_left_over,
         "outside": variable_from_outside,
         "one device": on_one_device,

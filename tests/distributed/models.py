@@ -111,6 +111,17 @@ def mask_model_fn(features, labels, mode):
     return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
+def printing_model_fn(features, labels, mode):
+    del features, labels
+    mask = tf.nn.dropout(tf.ones([1, 16]), rate=0.5)
+    w = _v1.get_variable("w", [], initializer=_v1.zeros_initializer())
+    loss = w * tf.reduce_mean(mask)
+    with tf.control_dependencies([tf.print(tf.reduce_sum(mask))]):
+        optimizer = _v1.train.GradientDescentOptimizer(0.1)
+        train_op = optimizer.minimize(loss, _v1.train.get_global_step())
+    return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
 def rows_model_fn(features, labels, mode):
     """Tells which rows it was given."""
     del labels

@@ -92,6 +92,10 @@ def test_dropout_masks_of_keras_differ_by_replica(results):
     assert first != second
 
 
+def test_replicas_that_print_before_the_sum_do_not_wait_for_each_other(results):
+    assert results["printing"] == 2
+
+
 def test_batches_that_are_not_enough_for_all_replicas_are_told(results):
     (line,) = (one for one in results["left over"] if "left out" in one)
     assert line.startswith("1 batches at the end of the input were left out")
