@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.core.errors import ConfigError, InputError
+from estimand.core.errors import ConfigError
 from estimand.core.modes import ModeKeys
 from estimand.engine import checkpoints, faults, initialization
 from estimand.engine.distributed.inputs import input_context, own_share
@@ -35,6 +35,7 @@ from estimand.engine.tracing import Trace
 from estimand.estimator import eager, served, teamwork
 from estimand.estimator.block_mode_choice import BlockModeChoice
 from estimand.estimator.data_checks import DataCheck
+from estimand.estimator.input_start import feeder_at
 from estimand.estimator.surroundings import make_writer, model_seed
 from estimand.estimator.training_hooks import assemble, eager_hooks
 from estimand.inputs.contract import ModelInput, call_input_fn
@@ -179,37 +180,11 @@ class _Run:
         return self.given
 
     def _feeder(self, given: ModelInput) -> Feeder:
-        where = self.meta.get("input") if self.resumes else None
-        if (
-            where is None
-            or where.get("kind") == "start"
-            or not self.estimator._config.save_input_position
-        ):
-            return self._from_the_start(given)
-        batches = int(where.get("batches", 0))
-        companion = checkpoints.companion_prefix(self.latest) if self.latest else None
-        if where.get("kind") == "iterator" and companion is not None:
-            feeder = self._from_the_start(given)
-            try:
-                InputPosition.restore(feeder, companion)
-                feeder.batches = batches // feeder.replicas
-                return feeder
-            except InputError as error:
-                _log.warning("%s Skipping %d batches by counting instead.", error, batches)
-        feeder = self._from_the_start(given, skip=batches)
-        if feeder.size is not None:
-            feeder.size += batches // feeder.replicas
-        feeder.batches = batches // feeder.replicas
-        return feeder
-
-    def _from_the_start(self, given: ModelInput, skip: int = 0) -> Feeder:
-        count = local_replicas(self.estimator._config.train_distribute)
-        dataset = given.dataset.skip(skip) if skip else given.dataset
-        options: dict[str, Any] = {"keep_alive": given, "replicas": count}
+        config = self.estimator._config
+        resumes = self.resumes and config.save_input_position
+        where = self.meta.get("input") if resumes else None
         stop = self.trace.stop if self.trace is not None else None
-        if stop is not None and dataset.cardinality() == tf.data.UNKNOWN_CARDINALITY:
-            return LookaheadFeeder(dataset, given.unpack, stop=stop, **options)
-        return Feeder(dataset, given.unpack, **options)
+        return feeder_at(where, given, self.latest, local_replicas(config.train_distribute), stop)
 
     def _fill_variables(self) -> None:
         assert self.trace is not None and self.session is not None

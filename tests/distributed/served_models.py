@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import models
 import numpy as np
 import tensorflow as tf
 
 import estimand as est
+from tests.distributed import models
 
 _v1 = tf.compat.v1
 WORDS = ["a", "b", "c", "d", "e"]

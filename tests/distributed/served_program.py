@@ -22,10 +22,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tensorflow as tf
 
-sys.path.insert(0, os.path.dirname(__file__))
-import served_models
-
 import estimand as est
+from tests.distributed import served_models
 
 
 def main() -> None:

@@ -19,9 +19,7 @@ import estimand as est
 from estimand.cluster.addresses import free_ports
 from estimand.core.errors import InputError
 from estimand.engine.distributed.parameter_servers_input import as_graph
-
-sys.path.insert(0, os.path.dirname(__file__))
-import served_models
+from tests.distributed import served_models
 
 _SECONDS = 90
 
@@ -30,9 +28,9 @@ class Processes:
     """Forks of one process that has imported everything."""
 
     def __init__(self) -> None:
-        program = Path(__file__).with_name("served_program.py")
         self._parent = subprocess.Popen(
-            [sys.executable, str(program)],
+            [sys.executable, "-m", "tests.distributed.served_program"],
+            cwd=Path(__file__).parents[2],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -164,8 +162,9 @@ def test_a_lost_chief_and_a_lost_server_go_on_from_the_checkpoint(processes, tmp
         "with it. The last checkpoint is intact",
         cluster.log("chief"),
     )
-    cluster.start("ps")
-    cluster.start("chief")
+    cluster.kill("worker")  # as told: all processes anew
+    for role in ("worker", "ps", "chief"):
+        cluster.start(role)
     cluster.ends_well()
     assert newest_step(cluster.model_dir) == 900
 

@@ -65,6 +65,7 @@ class WorkersInput:
 
     replicas = 1
     batch_size = None
+    left_over = 0
 
     def __init__(
         self,
