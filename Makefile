@@ -38,7 +38,7 @@ demo: $(READY)
 	@TF_CPP_MIN_LOG_LEVEL=3 $(PY) examples/demo.py
 
 test: $(READY)
-	@$(PY) -m pytest -n 2 --dist loadfile $(ARGS)
+	@$(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(READY)
 	$(PY) -m ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import threading
 import time
@@ -34,6 +35,13 @@ FOREIGN_VARIABLES = frozenset(
     }
 )
 SECONDS_TO_WIND_DOWN = 5.0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first, then large ones: no process waits for the last at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    size = collections.Counter(item.path for item in items)
+    items.sort(key=lambda item: (item.path not in slow, -size[item.path], str(item.path)))
 
 
 @pytest.fixture(scope="session")

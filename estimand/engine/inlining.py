@@ -6,7 +6,7 @@ single-threaded executor; its ops, placed directly into the loop's body, cost no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -36,15 +36,19 @@ class GraphCopy:
         values: Sequence[tf.Tensor],
         *,
         simplify: bool = False,
+        rewrite: Callable[[Any], Any] | None = None,
     ) -> list[tf.Tensor | tf.Operation]:
         """Copy what `fetches` need into the default graph, with `values` in place of `feeds`.
 
-        With `simplify`, what computes the same with fewer ops (see `simplifying`).
+        With `simplify`, what computes the same with fewer ops (see `simplifying`); `rewrite` is
+        given the message of that part first, and gives what is to be placed instead.
         """
         fed = {
             feed.name: tf_private.capture(value) for feed, value in zip(feeds, values, strict=True)
         }
         part, used = self._part(fetches, fed)
+        if rewrite is not None:
+            part = rewrite(part)
         for name in used:
             if name in self._captures and f"{name}:0" not in fed:
                 fed[f"{name}:0"] = tf_private.capture(self._captures[name])

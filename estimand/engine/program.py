@@ -54,7 +54,7 @@ class StepProgram:
         self._counts: dict[int, tf.Tensor] = {}
         # Holds the result of the last finished step, for inputs that may end inside a block.
         self._last_result: tf.Variable | None = None
-        self._batch_shapes = whole_loop.shapes_of_batch(trace, None)
+        self.expect_batches_of(None)
         self._wholes: dict[str, whole_loop.WholeLoop] = {}  # by the shapes of a batch
 
     # Many steps
@@ -85,7 +85,7 @@ class StepProgram:
     def loop_on(self, batch: Sequence[tf.Tensor], steps: int, block_mode: str) -> tf.Tensor:
         """Run `steps` steps on one and the same batch, in one call."""
         count = self._count(steps)
-        key = ("loop_on", block_mode, str(self._batch_shapes))
+        key = ("loop_on", block_mode, self._shapes_key)
         if key not in self._compiled:
             self._compiled[key] = Compiled(
                 lambda n, *b: self._steps(n, lambda: list(b), block_mode), block_mode, count, *batch
@@ -98,10 +98,11 @@ class StepProgram:
     def expect_batches_of(self, batch_size: int | None) -> None:
         """All batches to come have so many rows, as far as that is certain."""
         self._batch_shapes = whole_loop.shapes_of_batch(self.trace, batch_size)
+        self._shapes_key = str(self._batch_shapes)  # once: every step looks up its function
 
     def compiling_problem(self) -> str | None:
         """Why XLA cannot compile the steps; None: it has done so."""
-        if str(self._batch_shapes) in self._wholes:
+        if self._shapes_key in self._wholes:
             return None
         targets = [self._result, *self.targets]
         problem = whole_loop.obstacle(self.trace, targets, self._batch_shapes)
@@ -111,13 +112,13 @@ class StepProgram:
             batch = [tf.zeros(spec.shape, spec.dtype) for spec in self._whole.batch_spec]
             self.loop_on(batch, 0, XLA)
         except (tf.errors.OpError, ValueError, TypeError) as error:
-            del self._wholes[str(self._batch_shapes)]
+            del self._wholes[self._shapes_key]
             return str(error).splitlines()[0][:300]
         return None
 
     @property
     def _whole(self) -> whole_loop.WholeLoop:
-        key = str(self._batch_shapes)
+        key = self._shapes_key
         if key not in self._wholes:
             self._wholes[key] = whole_loop.WholeLoop(
                 self.trace, self._batch_shapes, self._place_step, self._result.dtype
@@ -216,7 +217,7 @@ class StepProgram:
         wanted = self._beside_step(plan)
         values: list[tf.Tensor] = []
         if plan.reads or wanted:
-            key = ("look", plan.key, str(self._batch_shapes))
+            key = ("look", plan.key, self._shapes_key)
             if key not in self._compiled:
                 self._compiled[key] = Compiled(
                     lambda *b: [
@@ -236,7 +237,7 @@ class StepProgram:
 
     def _function(self, key: Any, build: Callable[..., Any], *args: Any) -> Compiled:
         shapes = tuple((a.shape, a.dtype) for a in args[1:])
-        key = (key, shapes, self.block_mode, self._last_result is not None, str(self._batch_shapes))
+        key = (key, shapes, self.block_mode, self._last_result is not None, self._shapes_key)
         if key not in self._compiled:
             self._compiled[key] = Compiled(build, self.block_mode, *args)
         return self._compiled[key]

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 _LARGE = 4 * 2**20
 _THREADS = 2
+_PIECE = 16 * 2**20
 _ALIGNMENT = 64
 # Above this, holding a second copy for good costs more than a slower step now and then.
 _MOST_BYTES = 8 * 2**30
@@ -58,7 +59,7 @@ class SnapshotMemory:
 def _pieces(to: np.ndarray, origin: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Parts of a copy, so that a single large variable, too, occupies all threads."""
     flat_to, flat_origin = to.reshape(-1), origin.reshape(-1)
-    size = max(1, _LARGE // to.itemsize)
+    size = max(1, _PIECE // to.itemsize)
     for start in range(0, flat_to.size, size):
         yield flat_to[start : start + size], flat_origin[start : start + size]
 

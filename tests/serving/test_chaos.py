@@ -122,7 +122,9 @@ def _empty(version: Path) -> None:
 
 @pytest.mark.parametrize(
     ("number", "damage"),
-    enumerate([_no_variables, _cut_variables, _damaged_variables, _cut_graph, _empty], start=10),
+    list(
+        enumerate([_no_variables, _cut_variables, _damaged_variables, _cut_graph, _empty], start=10)
+    ),
 )
 def test_a_new_version_that_is_damaged_is_reported_and_the_old_one_serves(
     served: Server, models: Path, base: Path, tmp_path: Path, number: int, damage

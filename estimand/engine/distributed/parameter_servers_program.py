@@ -17,7 +17,8 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.engine.compiled import PLAIN
-from estimand.engine.distributed.parameter_servers import Servers
+from estimand.engine.distributed.bundling import bundled
+from estimand.engine.distributed.parameter_servers import Servers, on_server
 from estimand.engine.distributed.parameter_servers_input import WorkersInput
 from estimand.engine.fetching import FetchPlan
 from estimand.engine.program import StepResult, as_asked
@@ -214,8 +215,18 @@ class ServedProgram:
         given = dict(zip((t.name for t in inputs), values, strict=True)) | dict(feed_values)
         fed = {t.name: t for t in (*inputs, *feeds)}
         everything = [*fetches, *self.targets]
-        placed = self.trace.place(everything, list(fed.values()), [given[n] for n in fed])
+        placed = self.trace.place(
+            everything,
+            list(fed.values()),
+            [given[n] for n in fed],
+            rewrite=lambda part: bundled(part, self.trace.graph, self._servers_of_captures()),
+        )
         return placed[: sum(not isinstance(f, tf.Operation) for f in fetches)]
+
+    def _servers_of_captures(self) -> dict[str, str]:
+        """On which device each variable is, by the name of what stands for it in the graph."""
+        captures = self.trace.graph.captures  # type: ignore[attr-defined]
+        return {inner.op.name: outer.device for outer, inner in captures if on_server(outer)}
 
     def _answer(
         self, done: tf.Tensor, ended: tf.Tensor, worker: tf.Tensor, result: tf.Tensor
