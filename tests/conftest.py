@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests import forked
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # has to be there before TensorFlow is imported
 
 # Examples that touch TensorFlow vary in time with the machine's load, never with the code.
@@ -105,8 +107,8 @@ def still_there(before: set[threading.Thread]) -> list[threading.Thread]:
 
 def child_processes() -> dict[int, str]:
     """Running children of this process by id, with their command lines. Linux only; else none."""
-    found = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
+    found: dict[int, str] = {}
+    for status in possible_children():
         try:
             # After the command name in brackets, which may hold anything: state, parent's id, …
             state, parent = status.read_text().rpartition(")")[2].split()[:2]
@@ -115,7 +117,19 @@ def child_processes() -> dict[int, str]:
             command = status.with_name("cmdline").read_bytes().replace(b"\0", b" ").decode()
         except (FileNotFoundError, ProcessLookupError):
             continue  # it ended while we looked
-        # Python's own bookkeeper, shared by all users of multiprocessing in this process.
-        if "multiprocessing.resource_tracker" not in command:
+        # Python's own bookkeeper, shared by all users of multiprocessing in this process; and what
+        # programs are forked from.
+        if "multiprocessing.resource_tracker" not in command and "tests.forked" not in command:
             found[int(status.parent.name)] = command.strip()
-    return found
+    return found | forked.running()
+
+
+def possible_children() -> list[Path]:
+    """Where to look: all processes if need be, which takes longer than most tests do."""
+    try:
+        lists = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
+    except (FileNotFoundError, ProcessLookupError):  # a thread that ended while we looked
+        lists = []
+    if not lists:
+        return list(Path("/proc").glob("[0-9]*/stat"))
+    return [Path("/proc") / number / "stat" for one in lists for number in one.split()]

@@ -2,10 +2,10 @@
 
 import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
+
+from tests import forked
 
 EXAMPLES = sorted((pathlib.Path(__file__).parent.parent / "examples").glob("*.py"))
 SHORTER = {
@@ -35,13 +35,10 @@ def test_there_are_examples_and_each_says_what_it_shows() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.name)
 def test_example_runs(example: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(example), *SHORTER.get(example.name, [])],
+    done = forked.run(
+        [example, *SHORTER.get(example.name, [])],
         cwd=tmp_path,
         env={**os.environ, "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=200,
     )
     assert done.returncode == 0, done.stderr
     assert EXPECTED[example.name] in done.stdout

@@ -27,15 +27,21 @@ class _Examples:
 
 
 def estimand(turns: Turns) -> None:
+    estimand_training(dnn.estimand_counter(_Examples(turns), _STEPS_PER_CALL))
+
+
+def estimand_training(*hooks: Any, dimension: int = 16, **config: Any) -> None:
+    """Train with Estimand until a hook ends the process."""
     import tensorflow as tf
 
     import estimand as est
 
     estimator = est.DNNClassifier(
         _HIDDEN,
-        tabular.criteo_columns(est.feature_column),
+        tabular.criteo_columns(est.feature_column, dimension),
         model_dir=tempfile.mkdtemp(),
         optimizer=lambda: _adagrad(),
+        config=est.RunConfig(**config),
     )
     input_fn = est.inputs.tfrecord_input_fn(
         tabular.criteo_file(tf),
@@ -45,8 +51,7 @@ def estimand(turns: Turns) -> None:
         shuffle_buffer=10_000,
         drop_remainder=True,
     )
-    counter = dnn.estimand_counter(_Examples(turns), _STEPS_PER_CALL)
-    estimator.train(input_fn, hooks=[counter])
+    estimator.train(input_fn, hooks=hooks)
 
 
 def _adagrad() -> Any:

@@ -27,9 +27,9 @@ def _rows(turns: Turns) -> int:
     return 50_000 if turns.quick else 200_000
 
 
-def _table(turns: Turns) -> dict[str, np.ndarray]:
+def table(turns: Turns) -> dict[str, np.ndarray]:
     random, rows = np.random.default_rng(0), _rows(turns)
-    table: dict[str, np.ndarray] = {
+    columns: dict[str, np.ndarray] = {
         "age": random.integers(17, 90, rows),
         "weight": random.integers(0, 10**6, rows),
         "hours": random.integers(1, 99, rows),
@@ -37,16 +37,16 @@ def _table(turns: Turns) -> dict[str, np.ndarray]:
         "loss": random.normal(size=rows).astype(np.float32),
     }
     for column in range(8):
-        table[f"word{column}"] = random.choice(_WORDS, rows)
-    table["label"] = random.integers(0, 2, rows)
-    return table
+        columns[f"word{column}"] = random.choice(_WORDS, rows)
+    columns["label"] = random.integers(0, 2, rows)
+    return columns
 
 
 def _small_records(turns: Turns) -> str:
     import estimand as est
 
     path = os.path.join(tempfile.mkdtemp(), "census.tfrecord")
-    est.records.write(path, _table(turns))
+    est.records.write(path, table(turns))
     return path
 
 
@@ -88,7 +88,7 @@ def cat(turns: Turns) -> None:
 def _write_files(turns: Turns, write: Callable[[str, Any], None]) -> None:
     import pandas as pd
 
-    frame = pd.DataFrame(_table(turns))
+    frame = pd.DataFrame(table(turns))
     path = os.path.join(tempfile.mkdtemp(), "out.tfrecord")
     while True:
         turns.wait()
@@ -125,7 +125,7 @@ def python_loop(turns: Turns) -> None:
 
     import pandas as pd
 
-    frame = pd.DataFrame(_table(turns)).head(_rows(turns) // 10)
+    frame = pd.DataFrame(table(turns)).head(_rows(turns) // 10)
     path = os.path.join(tempfile.mkdtemp(), "out.tfrecord")
     while True:
         turns.wait()
@@ -134,13 +134,17 @@ def python_loop(turns: Turns) -> None:
         turns.report(write=len(frame) / (time.perf_counter() - start))
 
 
-def _read_files(turns: Turns, make: Callable[[str, bool], Any]) -> None:
-    """A fresh iterator for each pass, as reading ahead while waiting would be a gift."""
-    path = _small_records(turns)
+def read_files(turns: Turns, path: str, make: Callable[[str, bool], Any]) -> None:
+    """Rows per second of the pipelines that `make(path, shuffle)` makes, of batches and labels.
+
+    A fresh iterator for each pass, as reading ahead while waiting would be a gift. Building the
+    pipeline, which is done once for a training of any length, does not count.
+    """
 
     def rate(shuffle: bool) -> float:
+        batches = make(path, shuffle)
         start, rows = time.perf_counter(), 0
-        for _, labels in make(path, shuffle):
+        for _, labels in batches:
             rows += int(labels.shape[0])
         return rows / (time.perf_counter() - start)
 
@@ -164,7 +168,7 @@ def input_fn(turns: Turns) -> None:
         )
         return read(mode="train")
 
-    _read_files(turns, make)
+    read_files(turns, _small_records(turns), make)
 
 
 def _by_hand(tuned: bool) -> Callable[[Turns], None]:
@@ -188,7 +192,7 @@ def _by_hand(tuned: bool) -> Callable[[Turns], None]:
                 )
             return data.map(parse)
 
-        _read_files(turns, make)
+        read_files(turns, _small_records(turns), make)
 
     return run
 

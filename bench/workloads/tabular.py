@@ -162,9 +162,9 @@ def census_columns(fc: Any) -> tuple[list[Any], list[Any]]:
     return wide, deep
 
 
-def criteo_columns(fc: Any) -> list[Any]:
+def criteo_columns(fc: Any, dimension: int = 16) -> list[Any]:
     words = [fc.categorical_column_with_hash_bucket(name, 10_000) for name in CRITEO_WORDS]
     return [
         *(fc.numeric_column(name) for name in CRITEO_NUMBERS),
-        *(fc.embedding_column(column, 16) for column in words),
+        *(fc.embedding_column(column, dimension) for column in words),
     ]

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from estimand import __version__
 from estimand.cli.quiet import quiet_start
 from estimand.serving.flags import Flags
 
@@ -29,7 +30,7 @@ def _options(command: Command) -> Command:
             f"--{one.name}",
             one.name,
             help=one.metadata["help"],
-            hidden=one.metadata["accepted_only"],
+            hidden=one.metadata["hidden"],
             show_default=one.default not in ("", ()),
             **extra,
         )
@@ -38,6 +39,7 @@ def _options(command: Command) -> Command:
 
 
 @click.command(context_settings={"max_content_width": 100})
+@click.version_option(__version__, prog_name="estimand serve")
 @_options
 @click.pass_context
 def serve(context: click.Context, **given: Any) -> None:

@@ -197,7 +197,17 @@ PRIVATE: dict[str, Names] = {
         "LossSpec _Head _binary_logistic_head_with_sigmoid_cross_entropy_loss "
         "_binary_logistic_or_multi_class_head _multi_class_head_with_softmax_cross_entropy_loss "
         "_regression_head _summary_key _create_eval_metrics_tuple _DEFAULT_SERVING_KEY "
-        "_CLASSIFY_SERVING_KEY _REGRESS_SERVING_KEY _PREDICT_SERVING_KEY",
+        "_CLASSIFY_SERVING_KEY _REGRESS_SERVING_KEY _PREDICT_SERVING_KEY _append_update_ops "
+        "_BinaryLogisticHeadWithSigmoidCrossEntropyLoss _MultiClassHeadWithSoftmaxCrossEntropyLoss "
+        "_RegressionHeadWithMeanSquaredErrorLoss",
+    )
+    | _at(
+        f"{_OURS}.base_head",
+        "_all_class_ids=all_class_ids _all_classes=all_classes _call_loss_fn=call_loss_fn "
+        "_check_logits_final_dim=check_logits_final_dim _validate_n_classes=validate_n_classes "
+        "_classification_output=classification_output _validate_loss_fn_args=validate_loss_fn_args "
+        "_check_dense_labels_match_logits_and_reshape=check_dense_labels_match_logits_and_reshape "
+        "_get_weights_and_check_match_logits=get_weights_and_check_match_logits",
     ),
     "canned.kmeans": _at("estimand.canned.kmeans", "KMeansClustering=KMeans")
     | _at(f"{_OURS}.canned_layers", "_parse_features_if_necessary"),

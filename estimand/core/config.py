@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["RunConfig", "TaskType"]
 
 _log = logging.getLogger(__name__)
-_BLOCK_MODES = ("auto", "plain", "single_thread", "xla")
+_BLOCK_MODES = ("auto", "plain", "single_thread", "xla", "onednn")
 _BOTH_CHECKPOINT_RULES = (
     "`save_checkpoints_steps` and `save_checkpoints_secs` cannot be both set. Given: steps={}, "
     "secs={}. Pass one of them, or None for both to save no checkpoints."
@@ -91,7 +91,7 @@ class RunConfig:
     checkpoint_save_graph_def: bool = _setting("Whether to write the graph beside checkpoints.")
 
     run_eagerly: bool = _setting("Run model_fn step by step in Python, for debugging.")
-    block_mode: str = _setting("How a block of steps is executed: auto, plain, single_thread, xla.")
+    block_mode: str = _setting("How blocks are run: auto, plain, single_thread, xla, onednn.")
     max_steps_per_call: int | None = _setting("Upper bound of the steps run in one call.")
     save_input_position: bool = _setting("Save the input's position beside checkpoints.")
     progress: bool | None = _setting("Show a live line; None: only on a terminal.")

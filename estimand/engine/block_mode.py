@@ -1,9 +1,9 @@
 """What runs the steps: measured on the model itself, then kept for the whole run.
 
 The single-threaded executor is several times faster on small models and slower on large ones;
-a block compiled by XLA is faster still where it fits, but compiling takes a second or more. They
-may differ in the last bits of a sum, so the choice is written into the model_dir: a resumed run
-makes the same one and stays bit-identical.
+a block compiled by XLA is faster still where it fits, but compiling takes a second or more;
+oneDNN's kernels suit convolutions. They may differ in the last bits of a sum, so the choice is
+written into the model_dir: a resumed run makes the same one and stays bit-identical.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from estimand.engine import effects, whole_loop
-from estimand.engine.compiled import PLAIN, SINGLE_THREAD, XLA
+from estimand.core import tf_private
+from estimand.engine import convolutions, effects, whole_loop
+from estimand.engine.compiled import ONEDNN, PLAIN, SINGLE_THREAD, XLA
 from estimand.engine.program import StepProgram
 from estimand.engine.tracing import Trace
 
 _log = logging.getLogger("tensorflow")
 
 # A trial costs about as much as a few hundred small steps: it pays only in longer runs.
-MIN_STEPS_FOR_TRIAL = 1000
+_MIN_STEPS_FOR_TRIAL = 1000
+_MIN_STEPS_WITH_CONVOLUTIONS = 200  # which are no small steps
 # So long must the steps that are left take without it to make compiling them worth a trial.
 MIN_SECONDS_FOR_COMPILING = 30.0
 _LARGEST_TO_COMPILE = 1500  # ops: what takes minutes to compile is not tried unasked
@@ -52,6 +54,19 @@ def may_be_tried(trace: Trace, targets: Sequence[tf.Operation | tf.Tensor]) -> b
     return not any(op.type.startswith(_OUTSIDE_EFFECTS) for op in needed.values())
 
 
+def pays(program: StepProgram, steps: int | None) -> bool:
+    """Whether a trial is worth its time in a run of so many steps (None: no end)."""
+    least = _MIN_STEPS_WITH_CONVOLUTIONS if suits_onednn(program) else _MIN_STEPS_FOR_TRIAL
+    return steps is None or steps >= least
+
+
+def suits_onednn(program: StepProgram) -> bool:
+    """Whether the model has convolutions, and TensorFlow kernels for them that it leaves out."""
+    needed = effects.ancestors(getattr(t, "op", t) for t in program.targets)
+    found = convolutions.has_convolutions(needed.values())
+    return found and tf_private.onednn_kernels_to_ask_for()
+
+
 def guess(trace: Trace) -> str:
     """Without a trial: single-threaded for models so small that scheduling dominates."""
     if trace.served:
@@ -74,8 +89,10 @@ def measure(
     variables = list(program.trace.variables.by_name.values())
     before = [v.read_value() for v in variables]
     try:
-        seconds = _seconds_per_step(program, batch, [PLAIN, SINGLE_THREAD])
-        best = _winner(seconds, guess(program.trace))
+        expected = guess(program.trace)
+        ways = [expected, ONEDNN] if suits_onednn(program) else [PLAIN, SINGLE_THREAD]
+        seconds = _seconds_per_step(program, batch, ways)
+        best = _winner(seconds, expected)
         if may_compile and _compiling_may_pay(program, min(seconds[best]), steps_to_go):
             seconds = _seconds_per_step(program, batch, [best, XLA])
             best = _winner(seconds, best)

@@ -12,11 +12,13 @@ from estimand.core import tf_private
 PLAIN = "plain"
 SINGLE_THREAD = "single_thread"
 XLA = "xla"
-BLOCK_MODES = (PLAIN, SINGLE_THREAD, XLA)
+ONEDNN = "onednn"
+BLOCK_MODES = (PLAIN, SINGLE_THREAD, XLA, ONEDNN)
 
 # Around the loop that XLA compiles there is only the taking of batches.
 _EXECUTOR = {
     PLAIN: "",
+    ONEDNN: "",
     SINGLE_THREAD: "SINGLE_THREADED_EXECUTOR",
     XLA: "SINGLE_THREADED_EXECUTOR",
 }
@@ -29,7 +31,7 @@ class Compiled:
     """
 
     def __init__(self, build: Callable[..., Any], block_mode: str, *args: Any) -> None:
-        with tf_private.executor(block_mode != PLAIN):
+        with tf_private.executor(bool(_EXECUTOR[block_mode])):
             self._function = tf.function(build, autograph=False).get_concrete_function(*args)
         self._captured = list(self._function.captured_inputs)
         self._types = [t.dtype for t in self._function.outputs]

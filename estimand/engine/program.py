@@ -13,13 +13,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.engine import effects, whole_loop
-from estimand.engine.compiled import BLOCK_MODES, PLAIN, SINGLE_THREAD, XLA, Compiled
+from estimand.engine import convolutions, effects, whole_loop
+from estimand.engine.compiled import BLOCK_MODES, ONEDNN, PLAIN, SINGLE_THREAD, XLA, Compiled
+from estimand.engine.distributed import collectives
 from estimand.engine.feeding import Feeder
 from estimand.engine.fetching import FetchPlan, to_numpy
 from estimand.engine.tracing import Trace
 
-__all__ = ["BLOCK_MODES", "PLAIN", "SINGLE_THREAD", "XLA", "StepProgram", "StepResult"]
+__all__ = ["BLOCK_MODES", "ONEDNN", "PLAIN", "SINGLE_THREAD", "XLA", "StepProgram", "StepResult"]
 
 # Of the ordinary ways; more show nothing more when they are measured.
 _MOST_STEPS_IN_TRIAL = 200
@@ -125,9 +126,10 @@ class StepProgram:
             )
         return self._wholes[key]
 
-    def _place_step(self, batch: list[tf.Tensor], *, simplify: bool = False) -> tf.Tensor:
+    def _place_step(self, batch: list[tf.Tensor], block_mode: str = XLA) -> tf.Tensor:
         fetches = [self._result, *self.targets]
-        return self.trace.place(fetches, self.trace.inputs, batch, simplify=simplify)[0]
+        changes = _changes(block_mode) if block_mode != XLA else {}  # XLA does so itself
+        return self.trace.place(fetches, self.trace.inputs, batch, **changes)[0]
 
     def _steps(
         self, steps: tf.Tensor, next_batch: Callable[[], list[tf.Tensor]], block_mode: str
@@ -136,7 +138,10 @@ class StepProgram:
             return self._whole.build(steps, next_batch)
 
         def body(index: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            result = self._place_step(next_batch(), simplify=block_mode == SINGLE_THREAD)
+            place = self._place_step
+            if self.trace.stop is not None:
+                place = collectives.outside_of_loops(place)
+            result = place(next_batch(), block_mode)
             if self._last_result is not None:
                 self._last_result.assign(result)
             return index + 1, result
@@ -194,7 +199,7 @@ class StepProgram:
             fetches,
             list(fed.values()),
             [given[n] for n in fed],
-            simplify=self.block_mode != PLAIN,
+            **_changes(self.block_mode),
         )
         target_tensors = sum(not isinstance(t, tf.Operation) for t in self.targets)
         step_after = self.trace.global_step.read_value()
@@ -246,6 +251,12 @@ class StepProgram:
         if steps not in self._counts:
             self._counts[steps] = tf.constant(steps)
         return self._counts[steps]
+
+
+def _changes(block_mode: str) -> dict[str, Any]:
+    """What is done to the ops of a step before they are placed."""
+    rewrite = convolutions.with_onednn if block_mode == ONEDNN else None
+    return {"simplify": block_mode in (SINGLE_THREAD, XLA), "rewrite": rewrite}
 
 
 def as_asked(plan: FetchPlan, values: Sequence[tf.Tensor]) -> tuple[Any, list[tf.Tensor]]:

@@ -20,6 +20,8 @@ class TracedSession(tf_private.SessionInterface):
     session, such a run consumes a batch.
     """
 
+    calls_hooks_when_due = True  # says whoever runs it: the hooks need not keep the time
+
     def __init__(self, trace: Trace, next_batch: Callable[[], list[tf.Tensor]] | None = None):
         self.trace = trace
         self.next_batch = next_batch

@@ -9,9 +9,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.core import tf_private
 from estimand.core.config import RunConfig
 from estimand.engine import block_mode
-from estimand.engine.compiled import PLAIN, XLA
+from estimand.engine.compiled import ONEDNN, PLAIN, XLA
 from estimand.engine.feeding import Feeder
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.program import StepProgram
@@ -19,6 +20,7 @@ from estimand.engine.program import StepProgram
 _log = logging.getLogger("tensorflow")
 
 _FROM_STEP = "block_mode_from_step"
+_ONEDNN_EVERYWHERE = "onednn_in_all_graphs"
 OnFirstBatch = Callable[[list[tf.Tensor]], None]
 
 
@@ -45,13 +47,14 @@ class BlockModeChoice:
             return None
         if recorded is not None:
             mode = self._possible(recorded)
+            self._compare_surroundings()
             if start_step >= int(self.record.extra.get(_FROM_STEP, 0)):
                 program.block_mode = mode
                 return None
             return lambda batch: setattr(program, "block_mode", mode)
         steps = self._steps_to_go(start_step, target)
-        short = steps is not None and steps < block_mode.MIN_STEPS_FOR_TRIAL
-        if short or not block_mode.may_be_tried(program.trace, program.targets):
+        tried = block_mode.may_be_tried(program.trace, program.targets)
+        if not (tried and block_mode.pays(program, steps)):
             program.block_mode = block_mode.guess(program.trace)
             self._keep(start_step)
             return None
@@ -72,10 +75,13 @@ class BlockModeChoice:
     def _keep(self, from_step: int) -> None:
         self.record.block_mode = self.program.block_mode
         self.record.extra[_FROM_STEP] = from_step
+        self.record.extra[_ONEDNN_EVERYWHERE] = tf_private.onednn_in_all_graphs()
         self.record.save(self.model_dir)
 
     def _possible(self, mode: str) -> str:
-        """`mode`, or if this model cannot be compiled the best that can be had."""
+        """`mode`, or if it cannot be had here the best that can."""
+        if mode == ONEDNN:
+            return mode if self._has_onednn() else PLAIN
         if mode != XLA:
             return mode
         problem = "the length of its input is not known" if self._input_may_end() else None
@@ -90,6 +96,26 @@ class BlockModeChoice:
             other,
         )
         return other
+
+    def _has_onednn(self) -> bool:
+        """Without a word where TensorFlow uses it anyway."""
+        found = tf_private.onednn_kernels_to_ask_for()
+        if not found and not tf_private.onednn_in_all_graphs():
+            _log.warning(
+                "This TensorFlow has no kernels of oneDNN, or TF_ENABLE_ONEDNN_OPTS=0 forbids "
+                "them: steps are run with block_mode='plain' instead of 'onednn'."
+            )
+        return found
+
+    def _compare_surroundings(self) -> None:
+        now = tf_private.onednn_in_all_graphs()
+        if self.record.extra.get(_ONEDNN_EVERYWHERE, now) != now:
+            _log.warning(
+                "The run that is resumed had TensorFlow's oneDNN kernels switched %s, this one "
+                "has them %s: results will differ in their last bits. To go on with the same, "
+                "set the environment variable TF_ENABLE_ONEDNN_OPTS=%d.",
+                *(("off", "on", 0) if now else ("on", "off", 1)),
+            )
 
     def _input_may_end(self) -> bool:
         """Then batches that were taken for a block would be lost."""

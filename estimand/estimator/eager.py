@@ -1,14 +1,9 @@
-"""train, evaluate and predict with `RunConfig(run_eagerly=True)`: slow, and easy to step through.
-
-Hooks are called at every step. What they fetch can be a variable, or a tensor by the name that
-`tf.identity(tensor, name=...)` gave it, but not a tensor of a graph: there is none.
-"""
+"""train, evaluate, predict with `RunConfig(run_eagerly=True)`: slow, and easy to step through."""
 
 from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,53 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from estimand import hooks as ready_made
-from estimand.core import tf_private
-from estimand.core.errors import ModelFnError
 from estimand.core.metric_objects import is_metric
 from estimand.engine import initialization, metrics, warm_start
-from estimand.engine.cadence import Schedule
 from estimand.engine.eager_run import EagerRunner, EagerTrace
 from estimand.engine.feeding import Feeder
 from estimand.engine.interrupts import Interrupts
 from estimand.engine.tracing import pack_batch
+from estimand.estimator.eager_hooks import EagerHooks, EagerSession
 
 if TYPE_CHECKING:
     from estimand.estimator.estimator import Estimator
 
 _log = logging.getLogger("tensorflow")
 _train = tf.compat.v1.train
-
-
-class EagerSession(tf_private.SessionInterface):
-    """What hooks get as a session: it reads variables, and what the last step has named."""
-
-    def __init__(self, trace: EagerTrace) -> None:
-        self.trace = trace
-
-    @property
-    def graph(self) -> tf.Graph:
-        return self.trace.variables.graph
-
-    def run(self, fetches: Any, feed_dict: Any = None, *args: Any, **kwargs: Any) -> Any:
-        del feed_dict, args, kwargs
-        return tf.nest.map_structure(self._value, fetches)
-
-    def _value(self, fetch: Any) -> Any:
-        if fetch is None or isinstance(fetch, tf.Operation):
-            return None
-        if isinstance(fetch, str):
-            name = fetch.split(":")[0]
-            known = {**self.trace.variables.by_name, **self.trace.kept.named}
-            fetch = known.get(name, fetch)
-        if hasattr(fetch, "numpy"):
-            return fetch.numpy()
-        raise ModelFnError(
-            f"A hook fetches {fetch!r}, but with RunConfig(run_eagerly=True) there is no graph to "
-            "fetch tensors from: only variables, and tensors that model_fn names with "
-            "tf.identity(tensor, name=...), can be read. Name it so, print the value inside "
-            "model_fn, or leave the hook out while debugging."
-        )
 
 
 @dataclass(frozen=True)
@@ -122,16 +83,15 @@ class EagerLoop:
         self._runner = runner
         self._feeder = feeder
         self._element_spec = element_spec
-        self._hooks = list(hooks)
+        self._hooks = EagerHooks(hooks, EagerSession(trace))
         self._log_every = log_every
         self._first_step = first_step
         self._after_first_step = after_first_step
         self.save_checkpoint = save_checkpoint
-        self._session = EagerSession(trace)
 
     @property
     def hooks(self) -> list[Any]:
-        return list(self._hooks)
+        return list(self._hooks.hooks)
 
     def global_step(self) -> int:
         return int(self.trace.global_step.numpy())
@@ -141,44 +101,22 @@ class EagerLoop:
         self.stopped = True
 
     def run(self, target: int | None, interrupts: Interrupts) -> None:
-        session = self._session
-        for hook in self._hooks:
-            if isinstance(hook, ready_made.LoopHook):
-                hook.bind(self)
-            hook.begin()
-        start = self.global_step()
-        for hook in self._hooks:
-            hook.after_create_session(session, None)
-        schedules = [
-            Schedule(getattr(h, "cadence", None), start, time.monotonic()) for h in self._hooks
-        ]
-        while not (self.stopped or interrupts.received or self._reached(target)):
-            if not self._step(session, schedules):
+        self._hooks.begin(self)
+        self._hooks.after_create_session(self.global_step())
+        while not (self._wants_to_stop() or interrupts.received or self._reached(target)):
+            looks = self._hooks.before_run(self.global_step())
+            if not self._run_step():
                 break
-        for hook in self._hooks:
-            hook.end(session)
+            self._hooks.after_run(looks, self.global_step())
+        self._hooks.end()
+
+    def _wants_to_stop(self) -> bool:
+        return self.stopped or self._hooks.stop_requested
 
     def _reached(self, target: int | None) -> bool:
-        stops = [target, *(getattr(h, "stop_step", None) for h in self._hooks)]
+        stops = [target, *(getattr(h, "stop_step", None) for h in self._hooks.hooks)]
         last = min((s for s in stops if s is not None), default=None)
         return last is not None and self.global_step() >= last
-
-    def _step(self, session: EagerSession, schedules: list[Schedule]) -> bool:
-        step, now = self.global_step(), time.monotonic()
-        looking = []
-        for hook, schedule in zip(self._hooks, schedules, strict=True):
-            if schedule.due_in(step, now) == 1:
-                context = _train.SessionRunContext(_train.SessionRunArgs(None), session)
-                looking.append((hook, schedule, context, hook.before_run(context)))
-        if not self._run_step():
-            return False
-        for hook, schedule, context, request in looking:
-            fetches = getattr(request, "fetches", request)
-            values = _train.SessionRunValues(session.run(fetches), None, None)
-            hook.after_run(context, values)
-            schedule.looked(self.global_step(), time.monotonic())
-            self.stopped |= context.stop_requested
-        return True
 
     def _run_step(self) -> bool:
         if self._first_step is not None:
@@ -195,7 +133,8 @@ class EagerLoop:
 
     def count_step(self, trace: EagerTrace) -> None:
         """Take note of a step that has been run."""
-        self.trace = self._session.trace = trace
+        self.trace = trace
+        self._hooks.session.move_on_to(trace)
         self.last_loss = float(trace.spec.loss)
         if self._log_every and self._done % self._log_every == 0:
             _log.info("loss = %s, step = %s", self.last_loss, self.global_step())
@@ -224,8 +163,7 @@ def build(
     checkpoint_path: str | None = None,
 ) -> EagerTrace:
     """Make the variables: by running the model function once, on a batch that does not count."""
-    trace = runner.run(*pack_batch(element_spec, first_batch))
-    runner.start_anew()
+    trace = try_out(runner, element_spec, first_batch)
     latest = checkpoint_path or estimator.latest_checkpoint()
     if latest is not None:
         runner.store.mark_changed()  # by the batch that does not count
@@ -246,18 +184,43 @@ def build(
     return trace
 
 
-def evaluate(
-    runner: EagerRunner, feeder: Feeder, element_spec: Any, steps: int | None
-) -> dict[str, Any]:
-    """Metrics over the input."""
-    losses: list[float] = []
-    trace: EagerTrace | None = None
-    while steps is None or len(losses) < steps:
+def try_out(runner: EagerRunner, element_spec: Any, batch: Sequence[tf.Tensor]) -> EagerTrace:
+    """What the model function gives for a batch that does not count."""
+    trace = runner.run(*pack_batch(element_spec, batch))
+    runner.start_anew()
+    return trace
+
+
+def watched(
+    runner: EagerRunner,
+    feeder: Feeder,
+    element_spec: Any,
+    hooks: EagerHooks,
+    steps: int | None = None,
+) -> Iterator[EagerTrace]:
+    """The model function called on one batch after another, with hooks around each call."""
+    hooks.begin()
+    hooks.after_create_session(0)
+    done = 0
+    while (steps is None or done < steps) and not hooks.stop_requested:
+        looks = hooks.before_run(done)
         try:
             batch = feeder.next_batch()
         except tf.errors.OutOfRangeError:
             break
         trace = runner.run(*pack_batch(element_spec, batch))
+        done += 1
+        hooks.session.move_on_to(trace)
+        hooks.after_run(looks, done)
+        yield trace
+    hooks.end()
+
+
+def evaluate(calls: Iterator[EagerTrace]) -> dict[str, Any]:
+    """Metrics over the input."""
+    losses: list[float] = []
+    trace: EagerTrace | None = None
+    for trace in calls:
         metrics.check_names(trace.spec)
         losses.append(float(trace.spec.loss))
     results: dict[str, Any] = {metrics.LOSS: np.float32(np.mean(losses) if losses else 0.0)}
@@ -277,14 +240,10 @@ class Keys:
 
 
 def predict_batches(
-    runner: EagerRunner, feeder: Feeder, element_spec: Any, select: Callable[[EagerTrace], Any]
+    calls: Iterator[EagerTrace], select: Callable[[EagerTrace], Any]
 ) -> Iterator[tuple[np.ndarray, ...]]:
     """The arrays of one batch after another."""
-    while True:
-        try:
-            batch = feeder.next_batch()
-        except tf.errors.OutOfRangeError:
-            return
-        chosen = select(runner.run(*pack_batch(element_spec, batch)))
+    for trace in calls:
+        chosen = select(trace)
         values = chosen.values() if isinstance(chosen, dict) else [chosen]
         yield tuple(v.numpy() for v in values)

@@ -14,6 +14,7 @@ from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
 from estimand.engine import checkpoints, faults, initialization
 from estimand.engine.distributed.replicas import local_replicas
+from estimand.engine.eager_run import EagerTrace
 from estimand.engine.events import write_eval_results
 from estimand.engine.feeding import Feeder
 from estimand.engine.metrics import GLOBAL_STEP
@@ -22,6 +23,7 @@ from estimand.engine.model_dir import RunRecord
 from estimand.engine.session import TracedSession
 from estimand.engine.tracing import Trace
 from estimand.estimator import eager
+from estimand.estimator.eager_hooks import EagerHooks, EagerSession
 from estimand.estimator.surroundings import model_seed
 from estimand.evaluation.evaluate import run_evaluation
 from estimand.inputs.contract import ModelInput, call_input_fn
@@ -55,7 +57,7 @@ def evaluate(
     with faults.told_plainly(lambda: given, eager=eagerly):
         if eagerly:
             path, results = _evaluate_eagerly(
-                estimator, given, steps, checkpoint_path, seed, as_they_are
+                estimator, given, steps, hooks, checkpoint_path, seed, as_they_are
             )
         else:
             path, results = _evaluate(
@@ -144,11 +146,12 @@ def _evaluate_eagerly(
     estimator: Estimator,
     given: ModelInput,
     steps: int | None,
+    hooks: list[Any],
     checkpoint_path: str | None,
     seed: int,
     as_they_are: bool,
 ) -> tuple[str | None, dict[str, Any]]:
-    runner = estimator._eager_runner(ModeKeys.EVAL, seed)
+    runner, spec = estimator._eager_runner(ModeKeys.EVAL, seed), given.element_spec
     try:
         first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
     except tf.errors.OutOfRangeError:
@@ -157,17 +160,21 @@ def _evaluate_eagerly(
             "is needed to build the model: let input_fn give one."
         ) from None
     feeder = Feeder(given.dataset, given.unpack, keep_alive=given)
+
+    def results(trace: EagerTrace) -> dict[str, Any]:
+        all_hooks = [*hooks, *(trace.spec.evaluation_hooks or ())]
+        calling = EagerHooks(all_hooks, EagerSession(trace))
+        return eager.evaluate(eager.watched(runner, feeder, spec, calling, steps))
+
     if as_they_are:
-        return None, eager.evaluate(runner, feeder, given.element_spec, steps)
+        return None, results(eager.try_out(runner, spec, first))
     saver = estimator._live_model.saver
     training = contextlib.nullcontext() if saver is None else values_kept(estimator)
     if saver is not None:
         saver.wait()
     path = checkpoint_path or estimator.latest_checkpoint()
     with training:
-        eager.build(estimator, runner, given.element_spec, first, checkpoint_path)
-        results = eager.evaluate(runner, feeder, given.element_spec, steps)
-    return path, results
+        return path, results(eager.build(estimator, runner, spec, first, checkpoint_path))
 
 
 def fill_variables(

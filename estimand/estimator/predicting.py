@@ -14,6 +14,7 @@ from estimand.engine.feeding import Feeder
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.session import TracedSession
 from estimand.estimator import eager
+from estimand.estimator.eager_hooks import EagerHooks, EagerSession
 from estimand.estimator.evaluating import fill_variables, values_kept
 from estimand.estimator.surroundings import engine_scope, model_seed
 from estimand.evaluation import predict as prediction
@@ -91,7 +92,7 @@ def _start(
     seed = model_seed(estimator, RunRecord.load(estimator.model_dir))
     features_spec, _ = given.element_spec
     if estimator._config.run_eagerly:
-        return _start_eagerly(estimator, given, predict_keys, checkpoint_path, seed)
+        return _start_eagerly(estimator, given, predict_keys, hooks, checkpoint_path, seed)
     live = estimator._live_model
     trace = live.trace(ModeKeys.PREDICT, (features_spec, None), seed)
     path = fill_variables(estimator, trace, checkpoint_path, purpose="predict")
@@ -116,6 +117,7 @@ def _start_eagerly(
     estimator: Estimator,
     given: ModelInput,
     predict_keys: Any,
+    hooks: list[Any],
     checkpoint_path: str | None,
     seed: int,
 ) -> tuple[Any, Iterator[Any]]:
@@ -131,8 +133,10 @@ def _start_eagerly(
         return eager.Keys(None), iter(())
     trace = eager.build(estimator, runner, spec, first, checkpoint_path)
     keys = prediction.selected_predictions(trace, predict_keys)
+    all_hooks = [*hooks, *(trace.spec.prediction_hooks or ())]
+    calls = eager.watched(runner, feeder(), spec, EagerHooks(all_hooks, EagerSession(trace)))
     batches = eager.predict_batches(
-        runner, feeder(), spec, lambda t: prediction.selected_predictions(t, predict_keys)
+        calls, lambda t: prediction.selected_predictions(t, predict_keys)
     )
     return eager.Keys(list(keys) if isinstance(keys, dict) else None), batches
 

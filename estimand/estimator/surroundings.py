@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from estimand.core import tf_private
 from estimand.engine.checkpoints import CheckpointWriter
+from estimand.engine.interrupts import Interrupts
 from estimand.engine.model_dir import RunRecord
+from estimand.engine.saving import ModelSaver
 
 if TYPE_CHECKING:
     from estimand.estimator.estimator import Estimator
+
+NO_STEPS = "Training with estimator made no steps. Perhaps input is empty or misspecified."
 
 
 def make_writer(
@@ -47,3 +51,22 @@ def model_seed(estimator: Estimator, record: RunRecord) -> int:
     if record.random_seed is None:
         record.random_seed = secrets.randbits(31)
     return record.random_seed
+
+
+@contextlib.contextmanager
+def in_use(estimator: Estimator, saver: ModelSaver, interrupts: Interrupts) -> Iterator[None]:
+    """Make these known to evaluations during training, and in the end let the saver finish.
+
+    It does so also when training fails; the first error is the one told.
+    """
+    live = estimator._live_model
+    live.saver, live.interrupts = saver, interrupts
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(Exception):
+            saver.close()
+        raise
+    finally:
+        live.saver = live.interrupts = None
+    saver.close()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,20 +31,19 @@ from estimand.engine.progress import Progress
 from estimand.engine.saving import ModelSaver
 from estimand.engine.session import TracedSession
 from estimand.engine.tracing import Trace
-from estimand.estimator import eager, served, teamwork
+from estimand.estimator import served, teamwork
 from estimand.estimator.block_mode_choice import BlockModeChoice
 from estimand.estimator.data_checks import DataCheck
+from estimand.estimator.eager_training import train_eagerly
 from estimand.estimator.input_start import feeder_at
-from estimand.estimator.surroundings import make_writer, model_seed
-from estimand.estimator.training_hooks import assemble, eager_hooks
+from estimand.estimator.surroundings import NO_STEPS, in_use, make_writer, model_seed
+from estimand.estimator.training_hooks import assemble
 from estimand.inputs.contract import ModelInput, call_input_fn
 
 if TYPE_CHECKING:
     from estimand.estimator.estimator import Estimator
 
 _log = logging.getLogger("tensorflow")
-
-_NO_STEPS = "Training with estimator made no steps. Perhaps input is empty or misspecified."
 
 
 def train(
@@ -79,7 +77,7 @@ def train(
                 served.prepare(run, input_fn)
                 run.loop(hooks, saving_listeners, steps, max_steps)
             elif eagerly:
-                run.train_eagerly(input_fn, hooks, saving_listeners, steps, max_steps)
+                train_eagerly(run, input_fn, hooks, saving_listeners, steps, max_steps)
             else:
                 run.prepare(input_fn)
                 run.loop(hooks, saving_listeners, steps, max_steps)
@@ -237,7 +235,7 @@ class _Run:
 
         with (
             Interrupts() as interrupts,
-            _in_use(self.estimator, saver, interrupts),
+            in_use(self.estimator, saver, interrupts),
             self._progress(target) as line,
         ):
             loop = TrainingLoop(
@@ -279,62 +277,6 @@ class _Run:
             unchanged_step=None if self.latest is None else self.start_step,
         )
 
-    def train_eagerly(
-        self,
-        input_fn: Callable[..., Any],
-        hooks: Sequence[Any],
-        saving_listeners: Sequence[Any],
-        steps: int | None,
-        max_steps: int | None,
-    ) -> None:
-        """The same call with the model function run in Python at every step."""
-        config, store = self.estimator._config, self.estimator._live_model.store
-        given = self._call_input_fn(input_fn)
-        tf.random.set_seed(self.seed)
-        runner = self.estimator._eager_runner(ModeKeys.TRAIN, self.seed)
-        from_scratch = self.latest is None and self.estimator._warm_start_settings is None
-        try:
-            if from_scratch:
-                # There are no variables before the first step. It is run once, taken back so
-                # that hooks see the start, and put in place when its turn comes.
-                self.feeder = self._feeder(given)
-                before = store.values()
-                batch = given.unpack(self.feeder.next_element())
-                trace = runner.run(*batch)
-                first_step = eager.initialized(
-                    trace, eager.TakenBack.of(trace, before), lambda: runner.run(*batch)
-                )
-            else:
-                first_step = None
-                first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
-                trace = eager.build(self.estimator, runner, given.element_spec, first)
-                self.feeder = self._feeder(given)
-        except tf.errors.OutOfRangeError:
-            _log.warning(_NO_STEPS)
-            return
-        if config.save_input_position:
-            self.position = InputPosition(self.feeder, resumable=given.resumable)
-        store.mark_changed()
-        self.start_step = int(trace.global_step.numpy())
-        saver = self._saver(trace, eager.EagerSession(trace))
-        if first_step is not None:
-            # A batch has been taken, but not for the checkpoint of the start: no position is
-            # saved with it, which stands for the beginning.
-            saver.position = None
-        self._mark_call_begun()
-        all_hooks = eager_hooks(config, hooks, saving_listeners)
-        target = self.start_step + steps if steps is not None else max_steps
-        with Interrupts() as interrupts, _in_use(self.estimator, saver, interrupts):
-            loop = eager.EagerLoop(
-                runner, self.feeder, given.element_spec, trace, all_hooks, saver.save,
-                self.estimator.model_dir, config.log_step_count_steps, first_step,
-                after_first_step=lambda: setattr(saver, "position", self.position),
-            )  # fmt: skip
-            loop.run(target, interrupts)
-            saver.wait()
-        self._finish(loop, saver, interrupted=interrupts.received is not None)
-        interrupts.leave(loop.global_step(), saved=saver.last_path is not None)
-
     def _finish(self, loop: Any, saver: ModelSaver, *, interrupted: bool) -> None:
         step = loop.global_step()
         if self.leads:
@@ -344,7 +286,7 @@ class _Run:
             if not interrupted:
                 checkpoints.mark_meta(saver.last_path, complete=True)
         if loop.last_loss is None:
-            _log.warning(_NO_STEPS)
+            _log.warning(NO_STEPS)
         else:
             loss = loop.last_loss
             _log.info("Loss for final step: %s.", getattr(loss, "numpy", lambda: loss)())
@@ -385,22 +327,3 @@ class _Run:
 
     def _progress(self, target: int | None) -> Progress:
         return Progress(target, self.start_step, self.estimator._config.progress)
-
-
-@contextlib.contextmanager
-def _in_use(estimator: Estimator, saver: ModelSaver, interrupts: Interrupts) -> Iterator[None]:
-    """Make these known to evaluations during training, and in the end let the saver finish.
-
-    It does so also when training fails; the first error is the one told.
-    """
-    live = estimator._live_model
-    live.saver, live.interrupts = saver, interrupts
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(Exception):
-            saver.close()
-        raise
-    finally:
-        live.saver = live.interrupts = None
-    saver.close()

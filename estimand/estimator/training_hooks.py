@@ -10,6 +10,7 @@ import tensorflow as tf
 from estimand import hooks as ready_made
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
+from estimand.core.spec import EstimatorSpec
 from estimand.engine.tracing import Trace
 from estimand.estimator.eager_summary_hook import EagerSummaryHook
 from estimand.hooks.adopt import adopt
@@ -19,10 +20,7 @@ def assemble(
     trace: Trace, config: RunConfig, user_hooks: Sequence[Any], saving_listeners: Sequence[Any]
 ) -> list[Any]:
     """Checkpoints first, then the chief's, counters and summaries, the user's, the watchers."""
-    spec = trace.spec
-    chief = [adopt(h) for h in spec.training_chief_hooks or ()] if config.is_chief else []
-    user = [adopt(h) for h in user_hooks]
-    own = [adopt(h) for h in spec.training_hooks or ()]
+    chief, user, own = _given(trace.spec, config, user_hooks)
     savers = _savers((*chief, *user, *own))
     default_saver = [] if savers else _checkpoint_hooks(config, trace.spec.scaffold)
     _attach_listeners(savers or default_saver, saving_listeners)
@@ -37,11 +35,14 @@ def assemble(
 
 
 def eager_hooks(
-    config: RunConfig, user_hooks: Sequence[Any], saving_listeners: Sequence[Any]
+    spec: EstimatorSpec,
+    config: RunConfig,
+    user_hooks: Sequence[Any],
+    saving_listeners: Sequence[Any],
 ) -> list[Any]:
-    """The same without those that look at tensors of a graph."""
-    user = [adopt(h) for h in user_hooks]
-    savers = _savers(user)
+    """The same without those of ours that look at tensors of a graph."""
+    chief, user, own = _given(spec, config, user_hooks)
+    savers = _savers((*chief, *user, *own))
     default_saver = (
         [] if savers else _checkpoint_hooks(config.replace(checkpoint_save_graph_def=False), None)
     )
@@ -51,7 +52,17 @@ def eager_hooks(
         watchers.append(_step_counter(config))
     if config.is_chief and config.save_summary_steps:
         watchers.append(EagerSummaryHook(config.save_summary_steps, config.model_dir or ""))
-    return [*default_saver, *watchers, *user]
+    return [*default_saver, *chief, *watchers, *user, *own]
+
+
+def _given(
+    spec: EstimatorSpec, config: RunConfig, user_hooks: Sequence[Any]
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """The model function's for the chief, those given to `train`, the model function's."""
+    chief = spec.training_chief_hooks if config.is_chief else ()
+    groups = (chief or (), user_hooks, spec.training_hooks or ())
+    first, second, third = ([adopt(hook) for hook in hooks] for hooks in groups)
+    return first, second, third
 
 
 def _checkpoint_hooks(config: RunConfig, scaffold: Any) -> list[Any]:

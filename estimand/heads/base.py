@@ -113,6 +113,28 @@ class Head(abc.ABC):
             given = {name: value for name, value in given.items() if value is not None}
             spec = self._create_tpu_estimator_spec(features, mode, logits, **given)
             return spec.as_estimator_spec()
+        return self._make_spec(
+            features,
+            mode,
+            logits,
+            labels,
+            regularization_losses,
+            optimizer=optimizer,
+            trainable_variables=trainable_variables,
+            train_op_fn=train_op_fn,
+            update_ops=update_ops,
+        )
+
+    def _make_spec(
+        self,
+        features: Any,
+        mode: str,
+        logits: Any,
+        labels: Any,
+        regularization_losses: Sequence[Any] | None,
+        **step: Any,
+    ) -> EstimatorSpec:
+        """The spec; `step` is what `make_train_op` takes."""
         check_mode(mode)
         _note_label_range(self.label_range, None)
         with tf.name_scope(self.name or "head"):
@@ -138,14 +160,7 @@ class Head(abc.ABC):
                 return EstimatorSpec(
                     mode, predictions=predictions, loss=loss, eval_metric_ops=metrics
                 )
-            train_op = training.make_train_op(
-                loss,
-                self.loss_reduction,
-                optimizer=optimizer,
-                trainable_variables=trainable_variables,
-                train_op_fn=train_op_fn,
-                update_ops=update_ops,
-            )
+            train_op = training.make_train_op(loss, self.loss_reduction, **step)
         training.summarise(loss, regularization_losses, self._summary_key)
         return EstimatorSpec(mode, predictions=predictions, loss=loss, train_op=train_op)
 

@@ -113,7 +113,7 @@ class MultiClassHead(SingleHead):
             raise HeadError(f"Labels dtype should be integer. Instead got {labels.dtype}. {hint}")
         if labels.dtype not in (tf.int32, tf.int64):
             labels = tf.cast(labels, tf.int64)
-        return checked_range(labels, self._n_classes)
+        return checked_range(labels, self._n_classes, self._label_range_message)
 
     def _losses(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         each = tf.nn.sparse_softmax_cross_entropy_with_logits(

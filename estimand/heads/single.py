@@ -36,6 +36,8 @@ class SingleHead(Head):
     # The last dimension of losses: one per example, or one per logit.
     _loss_dimension = 1
     _weights_per_logit = False
+    # What is said of labels out of range; None: the words of `checked_range`.
+    _label_range_message: str | None = None
 
     def __init__(
         self,

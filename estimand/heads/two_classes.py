@@ -61,7 +61,7 @@ class TwoClassHead(SingleHead):
             )
         if not labels.dtype.is_integer:
             labels = tf.cast(labels, tf.float32)
-        return tf.cast(checked_range(labels, 2), tf.float32)
+        return tf.cast(checked_range(labels, 2, self._label_range_message), tf.float32)
 
     def _class_predictions(
         self, keys: Sequence[str], logits: tf.Tensor, two_class_logits: tf.Tensor

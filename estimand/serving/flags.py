@@ -20,14 +20,28 @@ from typing import Any
 
 from estimand.core.errors import ConfigError
 
+# Where tensorflow_model_server has a meaning for it: never, or without a pause.
+_MAY_BE_NEGATIVE = frozenset(
+    {
+        "load_retry_interval_micros",
+        "file_system_poll_wait_seconds",
+        "model_config_file_poll_wait_seconds",
+    }
+)
 
-def _flag(default: Any, text: str, *, accepted_only: bool = False) -> Any:
-    return field(default=default, metadata={"help": text, "accepted_only": accepted_only})
+
+def _flag(default: Any, text: str, *, hidden: bool = False, refused: str = "") -> Any:
+    return field(default=default, metadata={"help": text, "hidden": hidden, "refused": refused})
 
 
 def _ignored(default: Any, text: str) -> Any:
     """A flag of tensorflow_model_server that has nothing to set here; scripts may still pass it."""
-    return _flag(default, f"{text} (accepted, without effect)", accepted_only=True)
+    return _flag(default, f"{text} (accepted, without effect)", hidden=True)
+
+
+def _refused(default: Any, instead: str) -> Any:
+    """A flag of tensorflow_model_server that would promise what is not there."""
+    return _flag(default, f"Not supported. {instead}", hidden=True, refused=instead)
 
 
 @dataclass(frozen=True)
@@ -61,7 +75,9 @@ class Flags:
     )
     saved_model_tags: str = _flag("serve", "Tags of the graph to load, separated by commas.")
     max_num_load_retries: int = _flag(5, "How often a failed load is tried again.")
-    load_retry_interval_micros: int = _flag(60_000_000, "Time between two tries.")
+    load_retry_interval_micros: int = _flag(
+        60_000_000, "Time between two tries; negative for none."
+    )
     num_load_threads: int = _flag(0, "Versions that load at the same time; 0 for one.")
     enable_model_warmup: bool = _flag(
         True, "Replay assets.extra/tf_serving_warmup_requests before a version is used."
@@ -70,6 +86,10 @@ class Flags:
     enable_signature_method_name_check: bool = _flag(
         False, "Refuse a call whose method is not the one the signature was exported for."
     )
+    prefer_tflite_model: bool = _flag(
+        False, "Serve model.tflite of a version's directory, where there is one."
+    )
+    use_tflite_model: bool = _flag(False, "The older name of --prefer_tflite_model.", hidden=True)
 
     servable: tuple[str, ...] = _flag(
         (), "module:Class of a custom servable, for models with this model_platform; repeatable."
@@ -137,6 +157,9 @@ class Flags:
     tensorflow_session_parallelism: int = _flag(0, "Threads of both pools below; 0 for automatic.")
     tensorflow_intra_op_parallelism: int = _flag(0, "Threads inside one operation.")
     tensorflow_inter_op_parallelism: int = _flag(0, "Operations that run at the same time.")
+    tensorflow_session_config_file: str = _flag(
+        "", "Text-format ConfigProto of TensorFlow's sessions; the flags above go before it."
+    )
     inference_threads: int = _flag(0, "Threads for models slower than a millisecond; 0: one a CPU.")
 
     # Operation
@@ -155,8 +178,23 @@ class Flags:
     enable_profiler: bool = _ignored(True, "Offer the profiler service.")
     per_process_gpu_memory_fraction: float = _ignored(0.0, "Part of the GPU memory to take.")
     remove_unused_fields_from_bundle_metagraph: bool = _ignored(True, "Drop what is not needed.")
-    tensorflow_session_config_file: str = _ignored("", "Text-format ConfigProto.")
     xla_cpu_compilation_enabled: bool = _ignored(False, "Compile with XLA.")
+    xla_gpu_compilation_enabled: bool = _ignored(False, "Compile with XLA.")
+    skip_initialize_tpu: bool = _ignored(False, "Leave TPUs alone.")
+    num_tflite_pools: int = _ignored(0, "Pools of TFLite interpreters.")
+    num_tflite_interpreters_per_pool: int = _ignored(0, "TFLite interpreters of a pool.")
+    thread_pool_factory_config_file: str = _ignored("", "Text-format ThreadPoolFactoryConfig.")
+
+    # Of tensorflow_model_server, and not to be had here
+    use_alts_credentials: bool = _refused(
+        False, "ALTS works inside Google's data centres only; for TLS, set --ssl_config_file."
+    )
+    platform_config_file: str = _refused(
+        "", "What is no SavedModel is served by a class: --servable=module:Class."
+    )
+    mixed_precision: str = _refused(
+        "", "Set auto_mixed_precision in a --tensorflow_session_config_file."
+    )
 
     def check(self) -> Flags:
         """Itself, if the values fit together."""
@@ -167,11 +205,6 @@ class Flags:
 
 def _problems(flags: Flags) -> list[str]:
     found = []
-    if flags.model_config_file and flags.model_base_path:
-        found.append(
-            "Both --model_base_path and --model_config_file are set. Keep one: the file for "
-            "several models, the path for one."
-        )
     if not flags.model_config_file and not flags.model_base_path:
         found.append(
             "No model to serve. Set --model_base_path=DIR, the directory of the versions "
@@ -201,8 +234,11 @@ def _problems(flags: Flags) -> list[str]:
     found += _problems_together(flags)
     for one in fields(flags):
         value = getattr(flags, one.name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and value < 0:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and value < 0 and one.name not in _MAY_BE_NEGATIVE:
             found.append(f"--{one.name}={value} is negative. Use 0 or more.")
+        if one.metadata["refused"] and value != one.default:
+            found.append(f"--{one.name}={value} is not supported. {one.metadata['refused']}")
     return found
 
 

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import grpc
-from google.protobuf.message import DecodeError
 from google.protobuf.wrappers_pb2 import StringValue
 from tensorflow_serving.apis import (
     classification_pb2,
@@ -22,12 +21,13 @@ from tensorflow_serving.apis import (
     inference_pb2,
     model_management_pb2,
     model_pb2,
-    predict_pb2,
     regression_pb2,
 )
 
-from estimand.serving import inferring, management, predicting
+from estimand.serving import inferring, management
+from estimand.serving.direct import Promise, Reply
 from estimand.serving.flags import Flags
+from estimand.serving.grpc_predict import GrpcPrediction, PredictSettings, parsed, require_spec
 from estimand.serving.manager import Manager
 from estimand.serving.metrics import Metrics
 from estimand.serving.page.answers import PageAnswers
@@ -37,6 +37,7 @@ log = logging.getLogger("estimand.serving")
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _PREDICTION_SERVICE = "tensorflow.serving.PredictionService"
+PREDICT = f"/{_PREDICTION_SERVICE}/Predict"
 _MODEL_SERVICE = "tensorflow.serving.ModelService"
 _OWN_SERVICE = "estimand.serving.ModelService"
 
@@ -51,7 +52,11 @@ class GrpcFace:
     def __init__(self, manager: Manager, metrics: Metrics, flags: Flags) -> None:
         self._manager = manager
         self._metrics = metrics
-        self._as_content = flags.enable_serialization_as_tensor_content
+        self._predictions = PredictSettings(
+            manager,
+            flags.enable_serialization_as_tensor_content,
+            flags.enable_signature_method_name_check,
+        )
         self._check = flags.enable_signature_method_name_check
         self._page = PageAnswers(manager, metrics, lambda: True)
 
@@ -59,7 +64,6 @@ class GrpcFace:
         """What answers each path; every back end serves this."""
         methods = {
             _PREDICTION_SERVICE: {
-                "Predict": self.predict,
                 "Classify": self.classify,
                 "Regress": self.regress,
                 "MultiInference": self.multi_inference,
@@ -71,11 +75,12 @@ class GrpcFace:
             },
             _OWN_SERVICE: {"Describe": self.describe},
         }
-        return {
+        counted = {
             f"/{service}/{name}": self._counted(name, method)
             for service, named in methods.items()
             for name, method in named.items()
         }
+        return {PREDICT: self.predict, **counted}
 
     def _counted(
         self, api: str, method: Callable[[bytes, Deadline], Awaitable[tuple[bytes, str]]]
@@ -100,22 +105,13 @@ class GrpcFace:
 
         return answer
 
-    async def predict(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
-        request = _parse(predict_pb2.PredictRequest, body)
-        _require_spec(request)
-        with self._manager.find_for(request.model_spec) as version:
-            wanted = request.output_filter
-            plan = predicting.plan_for(
-                version,
-                request.model_spec.signature_name,
-                tuple(wanted) if wanted else (),
-                self._check,
-            )
-            arrays = predicting.decode_inputs(plan, request.inputs)
-            outputs = await plan.lane.run(arrays, deadline)
-            answer = predicting.encode_response(plan, outputs, self._as_content)
-            self._log(version, "predict_log", body, answer)
-            return answer, version.name
+    def start_predict(self, body: bytes, deadline: Deadline, reply: Reply) -> None:
+        GrpcPrediction(self._predictions, body, deadline, reply, self._metrics).start()
+
+    async def predict(self, body: bytes, deadline: Deadline, metadata: ReadMetadata) -> bytes:
+        promise = Promise()
+        self.start_predict(body, deadline, promise)
+        return await promise.future
 
     async def classify(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
         return await self._infer(
@@ -138,8 +134,8 @@ class GrpcFace:
     async def _infer(
         self, kind: Any, response: Any, infer: Any, body: bytes, deadline: Deadline
     ) -> tuple[bytes, str]:
-        request = _parse(kind, body)
-        _require_spec(request)
+        request = parsed(kind, body)
+        require_spec(request)
         with self._manager.find_for(request.model_spec) as version:
             result, signature = await infer(
                 version, request.model_spec.signature_name, request.input, deadline, self._check
@@ -153,7 +149,7 @@ class GrpcFace:
             return answer, version.name
 
     async def multi_inference(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
-        request = _parse(inference_pb2.MultiInferenceRequest, body)
+        request = parsed(inference_pb2.MultiInferenceRequest, body)
         specs = [task.model_spec for task in request.tasks]
         if not specs or any(not spec.name for spec in specs):
             raise invalid("Found ModelSpec with an empty model name.")
@@ -173,19 +169,19 @@ class GrpcFace:
             requests.add(version, kind, body, answer, len(body) + len(answer))
 
     async def get_model_metadata(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
-        request = _parse(get_model_metadata_pb2.GetModelMetadataRequest, body)
+        request = parsed(get_model_metadata_pb2.GetModelMetadataRequest, body)
         response = management.model_metadata(self._manager, request)
         return response.SerializeToString(), response.model_spec.name
 
     async def get_model_status(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
-        request = _parse(get_model_status_pb2.GetModelStatusRequest, body)
+        request = parsed(get_model_status_pb2.GetModelStatusRequest, body)
         if not request.HasField("model_spec"):
             raise invalid("Missing ModelSpec")
         response = management.model_status(self._manager, request.model_spec)
         return response.SerializeToString(), request.model_spec.name
 
     async def reload_config(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
-        request = _parse(model_management_pb2.ReloadConfigRequest, body)
+        request = parsed(model_management_pb2.ReloadConfigRequest, body)
         response, error = await management.reload_config(self._manager, request)
         if error is not None:
             raise error
@@ -193,25 +189,13 @@ class GrpcFace:
 
     async def describe(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
         """What the page tells, for our client. A ModelSpec in, a StringValue with JSON out."""
-        spec = _parse(model_pb2.ModelSpec, body)
+        spec = parsed(model_pb2.ModelSpec, body)
         if not spec.name:
             found: Any = {"models": sorted(self._manager.models)}
         else:
             with self._manager.find_for(spec) as version:
                 found = await self._page.describe(version)
         return StringValue(value=json.dumps(found)).SerializeToString(), ""
-
-
-def _parse(kind: Any, body: bytes) -> Any:
-    try:
-        return kind.FromString(body)
-    except DecodeError as error:
-        raise StatusError.of("INTERNAL", "Unable to parse the request.") from error
-
-
-def _require_spec(request: Any) -> None:
-    if not request.HasField("model_spec"):
-        raise invalid("Missing ModelSpec")
 
 
 def grpcio_handlers(table: Mapping[str, Answer]) -> list[grpc.GenericRpcHandler]:

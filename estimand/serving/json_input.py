@@ -7,7 +7,6 @@ the array after all or says what is wrong.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -15,13 +14,12 @@ from typing import Any
 import numpy as np
 import orjson
 
-from estimand.serving import json_values
+from estimand.serving import json_lenient, json_values
 from estimand.serving.json_values import is_base64, show
 from estimand.serving.servable import Signature, Slot
 from estimand.serving.status import invalid
 
 _EXACT_INTEGERS = {np.dtype(np.float32): 2**24 - 1, np.dtype(np.float64): 2**53 - 1}
-_MAX_DEPTH_TEXT = "JSON Parse error: nested too deeply."
 
 
 def parse(body: bytes) -> dict[str, Any]:
@@ -29,25 +27,10 @@ def parse(body: bytes) -> dict[str, Any]:
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
-        document = _parse_leniently(body)
+        document = json_lenient.parse(body)
     if not isinstance(document, dict):
         raise invalid(f"JSON Value: {show(document)} Is not object")
     return document
-
-
-def _parse_leniently(body: bytes) -> Any:
-    if not body:
-        raise invalid("JSON Parse error: The document is empty")
-    try:
-        text = body.decode("utf-8-sig")
-        start = len(text) - len(text.lstrip(" \t\r\n"))
-        return json.JSONDecoder().raw_decode(text, start)[0]
-    except json.JSONDecodeError as error:
-        raise invalid(f"JSON Parse error: {error.msg} at offset: {error.pos}") from None
-    except UnicodeDecodeError as error:
-        raise invalid(f"JSON Parse error: Invalid encoding at offset: {error.start}") from None
-    except RecursionError:
-        raise invalid(_MAX_DEPTH_TEXT) from None
 
 
 def signature_name(document: Mapping[str, Any]) -> str:

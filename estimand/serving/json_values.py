@@ -28,6 +28,7 @@ RANGES = {
 _FLOATS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 CONVERTIBLE = frozenset({*RANGES, *_FLOATS, np.dtype(np.bool_), np.dtype(np.object_)})
 _SHOWN = 256
+_MAX_DIMENSIONS = 63  # one less than NumPy has, for rows are stacked
 
 
 def is_base64(value: Any) -> bool:
@@ -36,13 +37,18 @@ def is_base64(value: Any) -> bool:
 
 def show(value: Any) -> str:
     """A value for a message, cut short."""
-    text = json.dumps(value)
+    try:
+        text = json.dumps(value)
+    except RecursionError:
+        return "(nested too deeply)"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
 def array(value: Any, slot: Slot) -> np.ndarray:
     """The array of a value or of nested lists, all of the same length at the same depth."""
     shape = _shape(value)
+    if len(shape) > _MAX_DIMENSIONS:
+        raise invalid(f"Encountered list at unexpected level: {len(shape)}; too deep for a tensor")
     _check_type(value, slot)
     flat = list(_leaves(value, shape, 0, slot))
     if slot.kind is not None and slot.kind.hasobject:

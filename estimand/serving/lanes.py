@@ -10,7 +10,8 @@ from types import TracebackType
 
 import numpy as np
 
-from estimand.serving.batching import BatchSettings, Lane, Waiting
+from estimand.serving.batches import BatchSettings
+from estimand.serving.batching import Lane, Waiting
 from estimand.serving.programs import Program
 from estimand.serving.servable import Servable, Slot
 from estimand.serving.status import StatusError
@@ -41,8 +42,17 @@ class LoadedVersion:
         self._users = 0
         self._unused: asyncio.Event | None = None
 
-    def __enter__(self) -> LoadedVersion:
+    def enter(self) -> None:
+        """Keeps it loaded until `leave` was called as often."""
         self._users += 1
+
+    def leave(self) -> None:
+        self._users -= 1
+        if not self._users and self._unused is not None:
+            self._unused.set()
+
+    def __enter__(self) -> LoadedVersion:
+        self.enter()
         return self
 
     def __exit__(
@@ -51,11 +61,9 @@ class LoadedVersion:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._users -= 1
+        self.leave()
         if isinstance(error, StatusError):
             error.model = self.name  # for the metrics
-        if not self._users and self._unused is not None:
-            self._unused.set()
 
     async def unused(self) -> None:
         """Wait until nobody uses it; no new users may come."""

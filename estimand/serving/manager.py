@@ -10,15 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from estimand.core.errors import EstimandError
-from estimand.serving import custom_ops, model_config, text_protos, warmup
-from estimand.serving.batching import BatchSettings, Waiting
+from estimand.serving import model_config, text_protos, warmup
+from estimand.serving.batches import BatchSettings
+from estimand.serving.batching import Waiting
 from estimand.serving.flags import Flags, thread_count
 from estimand.serving.lanes import LoadedVersion, Running
 from estimand.serving.model import Loading, Model
-from estimand.serving.model_config import TENSORFLOW, ModelSettings
+from estimand.serving.model_config import ModelSettings
+from estimand.serving.opening import Opener
 from estimand.serving.request_log import RequestLog
-from estimand.serving.servable import LoadOptions, Servable
-from estimand.serving.servable_protocol import CustomAdapter, find_class
 from estimand.serving.status import (
     StatusError,
     failed_precondition,
@@ -39,8 +39,7 @@ class Manager:
         # With several processes: a reload by call goes to all of them.
         self.others_are_ready = True
         self.share_reload: Callable[[bytes], Awaitable[None]] | None = None
-        self._custom = {name: find_class(name) for name in flags.servable}
-        custom_ops.load(flags.load_op_library)
+        self._opener = Opener(flags)
         self.models: dict[str, Model] = {}
         self.settings: dict[str, ModelSettings] = {}
         self.cpus = thread_count(flags.inference_threads)
@@ -55,19 +54,22 @@ class Manager:
             self._in_thread,
             asyncio.Semaphore(max(1, flags.num_load_threads)),
             flags.max_num_load_retries,
-            flags.load_retry_interval_micros / 1e6,
+            max(0, flags.load_retry_interval_micros) / 1e6,
             flags.transition_policy == "resource",
         )
         self._reloading = asyncio.Lock()
+        self._is_beginning = True  # until the first models are loaded, or have failed to
+        self._from_file: dict[str, ModelSettings] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, settings: Mapping[str, ModelSettings]) -> None:
         flags = self.flags
+        self._from_file = dict(settings)
         self.first = asyncio.create_task(self._first(dict(settings)), name="first models")
         self._tasks.append(self.first)
-        if flags.file_system_poll_wait_seconds:
+        if flags.file_system_poll_wait_seconds > 0:
             self._repeat(flags.file_system_poll_wait_seconds, self._poll_models)
-        if flags.model_config_file and flags.model_config_file_poll_wait_seconds:
+        if flags.model_config_file and flags.model_config_file_poll_wait_seconds > 0:
             self._repeat(flags.model_config_file_poll_wait_seconds, self._poll_config)
 
     async def stop(self) -> None:
@@ -94,12 +96,17 @@ class Manager:
         if not name:
             raise invalid("ModelSpec has no name specified.")
         model = self.models.get(name)
-        if number is None and label:
-            number = self._labelled(name, model, label)
-        if model is None:
+        try:
+            if number is None and label:
+                number = self._labelled(name, model, label)
+            if model is not None:
+                return model.latest() if number is None else model.specific(number)
             which = f"Latest({name})" if number is None else f"Specific({name}, {number})"
             raise not_found(f"Servable not found for request: {which}")
-        return model.latest() if number is None else model.specific(number)
+        except StatusError as error:
+            if self._is_beginning:
+                raise _not_yet() from error
+            raise
 
     def find_for(self, spec: Any) -> LoadedVersion:
         """The version that a ModelSpec means."""
@@ -114,8 +121,6 @@ class Manager:
         return self._labelled(name, self.models.get(name), label)
 
     def _labelled(self, name: str, model: Model | None, label: str) -> int:
-        if not self.settings:
-            raise StatusError.of("UNAVAILABLE", f"Unrecognized servable version label: {label}")
         if model is None or label not in model.labels:
             raise invalid(f"Unrecognized servable version label: {label}")
         return model.labels[label]
@@ -132,11 +137,10 @@ class Manager:
             new = settings.keys() - self.settings.keys()
             self._check_labels(settings, new)
             for name in self.settings.keys() - settings.keys():
-                self.models[name].want({})
-                self.models[name].labels = {}
+                self.models[name].retire()
             for name, one in settings.items():
                 if name in self.models:
-                    self.models[name].settings = one
+                    self.models[name].configure(one)
                 else:
                     self.models[name] = Model(one, self._loading)
             self.settings = settings
@@ -144,8 +148,10 @@ class Manager:
             await asyncio.gather(*(self.models[name].poll() for name in settings))
             waits = (self.models[name].one_available_or_failed() for name in new)
             await asyncio.gather(*waits)
+            problem = await self._set_labels(settings)
             self._refuse_missing(new)
-            await self._set_labels(settings)
+            if problem is not None:
+                raise problem
 
     def _check_labels(self, settings: dict[str, ModelSettings], new: set[str]) -> None:
         """What can be known before anything is loaded: labels on models that are there."""
@@ -167,14 +173,32 @@ class Manager:
             "currently available for inference"
         )
 
-    async def _set_labels(self, settings: dict[str, ModelSettings]) -> None:
+    async def _set_labels(self, settings: dict[str, ModelSettings]) -> StatusError | None:
+        """Those that can be; what is wrong with the first that cannot."""
+        problem = None
         for name, one in settings.items():
             model = self.models[name]
             if any(not model.is_available(number) for number in one.labels.values()):
                 await self._settled(model)
+            labels = {}
             for label, number in one.labels.items():
-                self._check_label(model, label, number)
-            model.labels = dict(one.labels)
+                try:
+                    self._check_label(model, label, number)
+                    labels[label] = number
+                except StatusError as error:
+                    problem = problem or error
+                    if label in model.labels:
+                        labels[label] = model.labels[label]
+            model.labels = labels
+        return problem
+
+    def _set_late_labels(self) -> None:
+        """Of versions that could not be loaded at first, and now are."""
+        for name, one in self.settings.items():
+            model = self.models[name]
+            for label, number in one.labels.items():
+                if model.is_available(number):
+                    model.labels[label] = number
 
     async def _settled(self, model: Model) -> None:
         """Give the labelled versions time to load, but do not wait for repeated tries."""
@@ -201,25 +225,35 @@ class Manager:
             await self.reload(settings)
         except StatusError as error:
             log.error("%s", error)
+        finally:
+            self._is_beginning = False
 
     async def _poll_models(self) -> None:
         await asyncio.gather(*(self.models[name].poll() for name in self.settings))
+        if not self._reloading.locked():
+            self._set_late_labels()
 
     async def _poll_config(self) -> None:
         path = self.flags.model_config_file
         message = await self._in_thread(text_protos.read_model_server_config, path)
         settings = model_config.from_message(message, self.flags)
-        if settings is not None and settings != self.settings:
+        # What came by call stays until the file says something else.
+        if settings is not None and settings != self._from_file:
             await self.reload(settings)
+            self._from_file = settings
 
     def _repeat(self, seconds: float, action: Callable[[], Any]) -> None:
         async def loop() -> None:
+            told = ""
             while True:
                 await asyncio.sleep(seconds)
                 try:
                     await action()
+                    told = ""
                 except (EstimandError, OSError) as error:
-                    log.error("%s", error)
+                    if str(error) != told:
+                        told = str(error)
+                        log.error("%s", error)
 
         self._tasks.append(asyncio.create_task(loop(), name=action.__name__))
 
@@ -227,7 +261,8 @@ class Manager:
 
     async def _load(self, name: str, number: int, path: str) -> LoadedVersion:
         flags = self.flags
-        servable = await self._in_thread(self._open, name, path)
+        platform = self.models[name].settings.platform
+        servable = await self._in_thread(self._opener.open, platform, path)
         try:
             await self._in_thread(servable.prepare)
             batches = await self._in_thread(self._batches_of, path)
@@ -239,21 +274,6 @@ class Manager:
             servable.close()
             raise from_exception(error) if isinstance(error, Exception) else error from error
         return version
-
-    def _open(self, name: str, path: str) -> Servable | CustomAdapter:
-        flags = self.flags
-        platform = self.models[name].settings.platform
-        if platform != TENSORFLOW:
-            return CustomAdapter(path, self._custom[platform])
-        options = LoadOptions(
-            tuple(flags.saved_model_tags.split(",")),
-            flags.tensorflow_intra_op_parallelism or flags.tensorflow_session_parallelism,
-            flags.tensorflow_inter_op_parallelism or flags.tensorflow_session_parallelism,
-        )
-        try:
-            return Servable(path, options)
-        except Exception as error:
-            raise custom_ops.explained(error) or error from error
 
     def _batch_settings(self) -> BatchSettings:
         flags = self.flags
@@ -277,3 +297,8 @@ class Manager:
     async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._housekeeping, call, *arguments)
+
+
+def _not_yet() -> StatusError:
+    """Clients take "Servable not found" for a server that has loaded what it has to."""
+    return StatusError.of("UNAVAILABLE", "The server is still loading its first models.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,7 @@ class Model:
         self._worker: asyncio.Task[None] | None = None
         self._unloads: set[asyncio.Task[None]] = set()
         self._warned = ""
+        self._is_retired = False
 
     @property
     def name(self) -> str:
@@ -99,14 +100,28 @@ class Model:
 
     # ------------------------------------------------------------ wanting versions
 
+    def configure(self, settings: ModelSettings) -> None:
+        """Go where these settings lead, from the next `poll` on."""
+        self.settings = settings
+        self._is_retired = False
+
+    def retire(self) -> None:
+        """It is no longer configured: all versions go."""
+        self._is_retired = True
+        self.labels = {}
+        self.want({})
+
     async def poll(self) -> None:
         """Look which versions are on disk, and start going where that leads."""
-        base = self.settings.base_path
+        settings = self.settings
+        base = settings.base_path
         try:
             there = await self._loading.in_thread(disk.versions, base)
         except OSError as error:
             self._warn(f"Could not find base path {base} for servable {self.name}: {error}")
             return  # a file system that is away for a moment is no reason to unload
+        if self._is_retired or self.settings is not settings:
+            return  # that was decided while the disk was looked at
         if not there:
             self._warn(
                 f"No versions of servable {self.name} found under base path {base}. Did you "
@@ -114,7 +129,7 @@ class Model:
             )
         else:
             self._warned = ""
-        self.want({number: there[number] for number in self.settings.policy.choose(set(there))})
+        self.want({number: there[number] for number in settings.policy.choose(set(there))})
 
     def want(self, wanted: dict[int, str]) -> None:
         if wanted == self._wanted and all(number in self.versions for number in wanted):
@@ -122,8 +137,11 @@ class Model:
         self._wanted = wanted
         for number in sorted(wanted):
             old = self.versions.get(number)
-            if old is None or (old.state is State.END and old.error is None):
+            ended = old is not None and old.state is State.END
+            if old is None or (ended and (old.error is None or old.path != wanted[number])):
                 self.versions[number] = Version(number, wanted[number])
+            elif old.state is State.START:
+                old.path = wanted[number]
         for number, version in list(self.versions.items()):
             # A version that failed may be tried again when it has been away.
             if version.state is State.END and version.error and number not in wanted:
@@ -170,6 +188,10 @@ class Model:
         may_unload = self._loading.unload_first or ready or not self._wanted
         if unwanted and may_unload:
             return self._unload(self.versions[min(unwanted)])
+        moved = [n for n in self._available if self.versions[n].path != self._wanted.get(n)]
+        if moved and ready:
+            step = self._unload if self._loading.unload_first else self._replace
+            return step(self.versions[max(moved)])
         if self._loading.unload_first and self._unloads and fresh:
             return asyncio.wait(list(self._unloads))
         if fresh:
@@ -213,18 +235,43 @@ class Model:
             await asyncio.sleep(min(left, 0.2))
         return False
 
+    async def _replace(self, version: Version) -> None:
+        """The same number, now somewhere else: that takes over when it is loaded."""
+        before, version.path = version.path, self._wanted[version.number]
+        old = version.loaded
+        try:
+            async with self._loading.slots:
+                version.loaded = await self._loading.load(self.name, version.number, version.path)
+        except Exception as error:
+            version.error = from_exception(error)
+            log.warning(
+                "%s version %d failed to load from %s, and %s stays: %s",
+                *(self.name, version.number, version.path, before, error),
+            )
+            return
+        version.error = None
+        log.info("%s version %d: now from %s", self.name, version.number, version.path)
+        if old is not None:
+            self._in_background(self._close(old))
+
     async def _unload(self, version: Version) -> None:
         self._available.remove(version.number)
         self._enter(version, State.UNLOADING)
-        task = asyncio.create_task(self._end(version), name=f"unload {self.name}")
+        self._in_background(self._end(version))
+
+    def _in_background(self, ending: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(ending, name=f"unload {self.name}")
         self._unloads.add(task)
         task.add_done_callback(self._unloads.discard)
+
+    async def _close(self, loaded: LoadedVersion) -> None:
+        await loaded.unused()
+        await self._loading.in_thread(loaded.close)
 
     async def _end(self, version: Version) -> None:
         loaded, version.loaded = version.loaded, None
         if loaded is not None:
-            await loaded.unused()
-            await self._loading.in_thread(loaded.close)
+            await self._close(loaded)
         self._enter(version, State.END)
         if version.number in self._wanted:  # came back while it was being unloaded
             self.versions[version.number] = Version(version.number, self._wanted[version.number])

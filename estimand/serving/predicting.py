@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +34,11 @@ class Plan:
     outputs: tuple[Slot, ...]
     keys: tuple[bytes, ...]  # each output's key, as it begins its entry of the answer
     spec: bytes  # the model_spec of the answer, serialized
+
+    @functools.cached_property
+    def only_input(self) -> tuple[str, int] | None:
+        """Its name and type; None if there are several."""
+        return (self.inputs[0].alias, self.inputs[0].number) if len(self.inputs) == 1 else None
 
 
 def plan_for(
@@ -152,7 +159,19 @@ def encode_response(plan: Plan, outputs: Sequence[np.ndarray], as_content: bool)
     """A serialized PredictResponse."""
     parts = []
     for key, array in zip(plan.keys, outputs, strict=True):
-        tensor = tensors.encode(array, as_content)
-        parts.append(tensors.length_delimited(0x0A, key + tensors.length_delimited(0x12, tensor)))
+        if tensors.is_raw(array) and not as_content:
+            parts += (_start_of_output(key, array.dtype, array.shape), array.tobytes())
+        else:
+            tensor = tensors.length_delimited(0x12, tensors.encode(array, as_content))
+            parts.append(tensors.length_delimited(0x0A, key + tensor))
     parts.append(plan.spec)
     return b"".join(parts)
+
+
+@functools.lru_cache(4096)
+def _start_of_output(key: bytes, kind: np.dtype, shape: tuple[int, ...]) -> bytes:
+    """An entry of the outputs up to its values."""
+    head = tensors.head(kind, shape)
+    values = math.prod(shape) * kind.itemsize
+    start = key + b"\x12" + tensors.varint(len(head) + values) + head
+    return b"\x0a" + tensors.varint(len(start) + values) + start

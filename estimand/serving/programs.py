@@ -31,8 +31,7 @@ class Program:
         self.mixes_rows = False
         self._calls = 0
         self._batches = 0
-        self._seconds = float("inf")
-        self._rows = 1.0
+        self._seconds: dict[int, float] = {}  # by the number of bits of the number of rows
 
     def run(self, arrays: Sequence[np.ndarray], rows: int = 1) -> list[np.ndarray]:
         started = time.perf_counter()
@@ -46,7 +45,15 @@ class Program:
 
     def expected_seconds(self, rows: int) -> float:
         """About how long a call with so many rows takes; infinite while nothing is known."""
-        return self._seconds * max(1.0, rows / self._rows)
+        found = self._seconds.get(rows.bit_length())
+        return self._guess(rows) if found is None else found
+
+    def _guess(self, rows: int) -> float:
+        """From calls with other numbers of rows: more take longer, but not per row."""
+        known = list(self._seconds.items())  # threads add to them
+        larger = [seconds for bits, seconds in known if bits > rows.bit_length()]
+        smaller = [seconds * rows / 2 ** max(bits - 1, 0) for bits, seconds in known]
+        return min(larger + smaller, default=float("inf"))
 
     @property
     def may_batch(self) -> bool:
@@ -59,13 +66,15 @@ class Program:
 
     def _learn(self, seconds: float, rows: int) -> None:
         self._calls += 1
+        bits = rows.bit_length()
+        before = self._seconds.get(bits)
         if self._calls <= _FIRST_CALLS:
-            self._seconds, self._rows = seconds, float(rows)
+            self._seconds = {bits: seconds}
+        elif before is None or seconds < before:
+            self._seconds[bits] = seconds
         else:
-            # On a busy machine single calls take a thousand times as long: they count for little.
-            likely = min(seconds, 2 * self._seconds)
-            self._seconds += (0.5 if likely < self._seconds else 0.1) * (likely - self._seconds)
-            self._rows += 0.1 * (rows - self._rows)
+            # On a busy machine most calls are interrupted, and the shortest ones tell the truth.
+            self._seconds[bits] = before + 0.02 * (min(seconds, 2 * before) - before)
 
 
 def same_rows(left: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> bool:

@@ -17,17 +17,15 @@ from estimand.serving import (
     inferring,
     json_examples,
     json_input,
-    json_output,
     management,
-    predicting,
     rest_routes,
 )
 from estimand.serving.flags import Flags
 from estimand.serving.manager import Manager
 from estimand.serving.metrics import Metrics
 from estimand.serving.page.answers import PageAnswers
+from estimand.serving.rest_predict import error_body, read_request, write_answer
 from estimand.serving.rest_routes import Route
-from estimand.serving.servable import DEFAULT_SIGNATURE
 from estimand.serving.status import StatusError, from_exception, invalid
 from estimand.serving.text_protos import DEFAULT_METRICS_PATH, read_prometheus_path
 
@@ -109,15 +107,15 @@ class RestFace:
             code, http = 0, 200
         except TooLarge:
             code, http = 8, 413
-            answer = _error(f"The body is larger than {self._most} bytes.")
+            answer = error_body(f"The body is larger than {self._most} bytes.")
         except TimeoutError:
             code, http = 4, 408
-            answer = _error("The body did not arrive in time.")
+            answer = error_body("The body did not arrive in time.")
         except Exception as error:
             status = from_exception(error)
             if status.name == "INTERNAL" and not isinstance(error, StatusError):
                 log.exception("%s %s failed", method, path)
-            code, http, answer = status.code, status.http, _error(status.text)
+            code, http, answer = status.code, status.http, error_body(status.text)
         if api:
             self._metrics.request(model, api, "REST", code, time.perf_counter() - started)
         return http, answer
@@ -178,7 +176,7 @@ class RestFace:
         check = self._flags.enable_signature_method_name_check
         with self._manager.find(route.model, route.version, route.label) as version:
             if route.action == "predict":
-                return await self._predict(version, name, document, body, deadline)
+                return await self._predict(version, document, body, deadline)
             given = json_examples.input_of(document)
             classifies = route.action == "classify"
             infer = inferring.classify if classifies else inferring.regress
@@ -188,21 +186,11 @@ class RestFace:
             write = json_examples.classification_json
             return (write if classifies else json_examples.regression_json)(result)
 
-    async def _predict(
-        self, version: Any, name: str, document: Any, body: bytes, deadline: float
-    ) -> bytes:
-        wanted = name or DEFAULT_SIGNATURE
-        if wanted not in version.servable.signatures:
-            raise invalid(f'Serving signature name: "{wanted}" not found in signature def')
-        plan = predicting.plan_for(
-            version, name, (), self._flags.enable_signature_method_name_check
-        )
-        arrays, as_rows = json_input.predict_inputs(document, plan.signature, body)
+    async def _predict(self, version: Any, document: Any, body: bytes, deadline: float) -> bytes:
+        check = self._flags.enable_signature_method_name_check
+        plan, arrays, as_rows = read_request(version, document, body, check)
         found = await plan.lane.run(arrays, deadline)
-        if self._requests.wants(version.name):
-            self._requests.add_predict(version, plan, arrays, found, len(body))
-        write = json_output.predictions if as_rows else json_output.outputs
-        return write(plan.outputs, found)
+        return write_answer(self._manager, version, plan, arrays, found, as_rows, len(body))
 
     def _describe(self, route: Route) -> bytes:
         spec = model_pb2.ModelSpec(name=route.model)
@@ -228,10 +216,6 @@ class RestFace:
             if path == self._metrics_path:
                 return 200, _TEXT, self._metrics.text().encode()
         return 404, _HTML, _NOT_FOUND
-
-
-def _error(text: str) -> bytes:
-    return json.dumps({"error": text}).encode()
 
 
 def _cors_headers(scope: Any, with_tokens: bool) -> list[tuple[bytes, bytes]]:

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from estimand.serving.rest_quick import Exchange, QuickWay
 from estimand.serving.rest_writing import JoinedWrites
 
 _TICK_SECONDS = 1.0
@@ -28,13 +29,16 @@ class RestLimits:
 
 
 class PatientProtocol(HttpToolsProtocol):
-    """`bounded` gives a class with other limits."""
+    """`bounded` gives a class with other limits, and with a quick way for predictions."""
 
     limits = RestLimits()
+    quick: QuickWay | None = None
 
     @classmethod
-    def bounded(cls, limits: RestLimits) -> type[PatientProtocol]:
-        return type("PatientProtocol", (cls,), {"limits": limits})
+    def bounded(cls, limits: RestLimits, predict: Any = None) -> type[PatientProtocol]:
+        """`predict` is a RestPredict; without one, all requests go through ASGI."""
+        quick = None if predict is None else QuickWay(predict)
+        return type("PatientProtocol", (cls,), {"limits": limits, "quick": quick})
 
     def connection_made(self, transport: Any) -> None:
         self._waiting_since: float | None = self.loop.time()
@@ -42,6 +46,9 @@ class PatientProtocol(HttpToolsProtocol):
         self._head_bytes = self._at_most = 0
         self._raw = transport
         self._closing_since: float | None = None
+        self._idle_since: float | None = None  # after an answer on the quick way
+        self._route: Any = None  # of a request on the quick way, while its body is read
+        self._body: list[bytes] = []
         self.transport = transport = cast(Any, JoinedWrites(transport, self.loop))
         if len(self.connections) >= self.limits.connections:
             transport.abort()
@@ -52,20 +59,28 @@ class PatientProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._at_most = self._head_bytes + len(data)
+        self._idle_since = None
         super().data_received(data)
+        if self._route is not None:
+            self._take_the_usual_way()  # its body is not there yet
         if self._waiting_since is not None:
             self._head_bytes += len(data)
             if self._head_bytes > self.limits.header_bytes:
                 self._refuse(431, f"The headers are larger than {self.limits.header_bytes} bytes.")
-        elif self.timeout_keep_alive_task is None and (
-            self.cycle is None or self.cycle.response_complete
+        elif (
+            self.timeout_keep_alive_task is None
+            and self._idle_since is None
+            and (self.cycle is None or self.cycle.response_complete)
         ):
             self._waiting_since = self.loop.time()  # empty lines, of which nothing has begun
 
     def on_message_begin(self) -> None:
         self._waiting_since = self.loop.time()
         self._head_bytes = 0
-        super().on_message_begin()
+        # uvicorn's own comes when it is known to be needed.
+        self.url = b""
+        self.expect_100_continue = False
+        self.headers = []
 
     def on_headers_complete(self) -> None:
         self._waiting_since = None
@@ -74,7 +89,50 @@ class PatientProtocol(HttpToolsProtocol):
             if size > self.limits.header_bytes:
                 self._refuse(431, f"The headers are larger than {self.limits.header_bytes} bytes.")
                 raise _Refused  # ends the parsing
+        if self.quick is not None:
+            self._route = self.quick.route(self)
+        if self._route is None:
+            self._take_the_usual_way()
+
+    def _take_the_usual_way(self) -> None:
+        route, self._route = self._route, None
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers.extend(headers)
         super().on_headers_complete()
+        if route is not None and self._body:
+            body, self._body = self._body, []
+            super().on_body(b"".join(body))
+
+    def on_body(self, body: bytes) -> None:
+        if self._route is None:
+            super().on_body(body)
+        else:
+            self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        route, quick = self._route, self.quick
+        if route is None or quick is None:
+            super().on_message_complete()
+            return
+        parts = self._body
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        if len(body) > quick.most_bytes:
+            self._take_the_usual_way()
+            super().on_message_complete()
+            return
+        self._route, self._body = None, []
+        self.cycle = exchange = cast(Any, Exchange(self))
+        quick.start(route, body, self.loop.time(), exchange)
+
+    def is_answered(self) -> None:
+        """On the quick way."""
+        if self.pipeline:
+            self.on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        self._idle_since = self.loop.time()
 
     def send_400_response(self, msg: str) -> None:
         if not self.transport.is_closing():
@@ -96,6 +154,9 @@ class PatientProtocol(HttpToolsProtocol):
             self._paused_since is not None and now - self._paused_since > self.limits.answer_seconds
         ):
             self.transport.abort()
+        elif self._idle_since is not None:
+            if now - self._idle_since > self.timeout_keep_alive:
+                self.transport.close()
         elif self._waiting_since is not None:
             if now - self._waiting_since > self.limits.header_seconds:
                 self._refuse(408, "The headers did not arrive in time.")

@@ -43,6 +43,12 @@ class JoinedWrites:
             self._loop.call_soon(self._flush)
         self._parts.append(data)
 
+    def write_now(self, data: bytes) -> None:
+        """Behind what waits, and without waiting: for whole answers."""
+        if self._parts:
+            self._flush()
+        self._transport.write(data)
+
     def close(self) -> None:
         self._flush()
         self._transport.close()

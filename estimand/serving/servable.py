@@ -36,6 +36,7 @@ class LoadOptions:
     tags: tuple[str, ...] = ("serve",)
     intra_op_threads: int = 0
     inter_op_threads: int = 0
+    session_config: bytes = b""  # a ConfigProto; the numbers above go before it
 
 
 @dataclass(frozen=True)
@@ -168,10 +169,11 @@ class _NeedsDefaultExecutor(Exception):
 
 
 def _load_with(directory: str, options: LoadOptions, single_threaded: bool) -> tuple[Any, Any]:
-    config = tf.compat.v1.ConfigProto(
-        intra_op_parallelism_threads=options.intra_op_threads,
-        inter_op_parallelism_threads=options.inter_op_threads,
-    )
+    config = tf.compat.v1.ConfigProto.FromString(options.session_config)
+    if options.intra_op_threads:
+        config.intra_op_parallelism_threads = options.intra_op_threads
+    if options.inter_op_threads:
+        config.inter_op_parallelism_threads = options.inter_op_threads
     if single_threaded:
         config.experimental.executor_type = "SINGLE_THREADED_EXECUTOR"
     graph = tf.Graph()

@@ -24,6 +24,8 @@ _HEALTH_NAMES = ("", "ModelService", "PredictionService")
 def serve(flags: Flags, say: Callable[[str], object] = print) -> None:
     """Serve until SIGTERM or Ctrl-C. `say` is given the addresses, once they are open."""
     flags.check()
+    if flags.model_config_file and flags.model_base_path:  # as containers' entry points have it
+        log.info("--model_base_path is not looked at: there is a --model_config_file.")
     from estimand.serving import workers
 
     if flags.num_workers > 1 and not workers.is_worker():
@@ -182,15 +184,18 @@ class _Server:
             import hpack  # noqa: F401
         except ImportError as error:
             raise MissingExtraError("--grpc_backend=lean", "serve", "hpack") from error
-        from estimand.serving.grpc_face import GrpcFace
+        from estimand.serving.grpc_face import PREDICT, GrpcFace
         from estimand.serving.lean.health import Health
         from estimand.serving.lean.limits import Limits
         from estimand.serving.lean.listener import LeanServer
         from estimand.serving.lean.streams import Streaming, Unary
 
         flags = self._flags
-        services = self._guarded(GrpcFace(manager, self._metrics, flags).table())
+        face = GrpcFace(manager, self._metrics, flags)
+        services = self._guarded(face.table())
         table: dict[str, Unary | Streaming] = {path: Unary(services[path]) for path in services}
+        if self._tokens is None:
+            table[PREDICT] = Unary(services[PREDICT], face.start_predict)
         if flags.enable_grpc_healthcheck_service:
             self._health = Health()
             table |= self._health.table()
@@ -233,11 +238,12 @@ class _Server:
         limits = RestLimits(flags.rest_api_header_timeout_seconds, flags.rest_api_max_header_bytes)
         config = uvicorn.Config(
             app,
-            http=PatientProtocol.bounded(limits),
+            http=PatientProtocol.bounded(limits, self._quick_rest(manager)),
             ws="none",
             lifespan="off",
             proxy_headers=False,  # nobody here asks who the client is
             log_config=None,
+            log_level="error",  # a line for each malformed request is what its sender may want
             access_log=False,
             date_header=True,
             server_header=False,
@@ -250,6 +256,13 @@ class _Server:
         patience = watch(self._rest.server_state.connections)
         self._tasks.append(asyncio.create_task(patience, name="slow clients"))
         self._rest_task = asyncio.create_task(self._rest.serve([listening]), name="rest")
+
+    def _quick_rest(self, manager: Any) -> Any:
+        from estimand.serving.rest_predict import RestPredict
+
+        if self._tokens is not None:
+            return None  # they are looked at on the usual way
+        return RestPredict(manager, self._metrics, self._flags)
 
     def _rest_socket(self) -> socket.socket:
         if self._handed and self._handed.rest:

@@ -109,18 +109,22 @@ def encode(array: np.ndarray, as_content: bool = False) -> bytes:
     """
     if array.dtype not in _RAW or as_content:
         return _encode_any(array, as_content)
-    head = _head(array.dtype, array.shape)
-    return head + array.tobytes() if array.size else head
+    return head(array.dtype, array.shape) + array.tobytes()
+
+
+def is_raw(array: np.ndarray) -> bool:
+    """Whether its values go into their typed field as they are in memory."""
+    return array.dtype in _RAW
 
 
 @functools.lru_cache(4096)
-def _head(kind: np.dtype, shape: tuple[int, ...]) -> bytes:
+def head(kind: np.dtype, shape: tuple[int, ...]) -> bytes:
     """All that comes before the values."""
     # A size of 0 is the default of its field, which is not written.
     sizes = (length_delimited(0x12, b"\x08" + varint(n) if n else b"") for n in shape)
-    head = b"\x08" + varint(NUMBER_OF[kind]) + length_delimited(0x12, b"".join(sizes))
+    start = b"\x08" + varint(NUMBER_OF[kind]) + length_delimited(0x12, b"".join(sizes))
     count = math.prod(shape) * kind.itemsize
-    return head + varint(_RAW[kind] << 3 | 2) + varint(count) if count else head
+    return start + varint(_RAW[kind] << 3 | 2) + varint(count) if count else start
 
 
 def to_proto(array: np.ndarray, as_content: bool = False) -> Any:

@@ -1,7 +1,7 @@
-"""Text-format files: ModelServerConfig, BatchingParameters, MonitoringConfig, SSLConfig.
+"""Text-format files: ModelServerConfig, ConfigProto, and some that have no published class.
 
-The first has a published class; the others are described here, with TensorFlow Serving's field
-names, because the package of its messages leaves them out.
+These, BatchingParameters, MonitoringConfig and SSLConfig, are described here, with TensorFlow
+Serving's field names, because the package of its messages leaves them out.
 """
 
 from __future__ import annotations
@@ -37,6 +37,16 @@ def read_prometheus_path(path: str) -> str | None:
     """Where the metrics are served; None if the file turns them off."""
     config = read(path, _message("MonitoringConfig")).prometheus_config
     return (config.path or DEFAULT_METRICS_PATH) if config.enable else None
+
+
+def read_session_config(path: str) -> bytes:
+    """A ConfigProto, serialized; empty without a path."""
+    if not path:
+        return b""
+    import tensorflow as tf
+
+    serialized: bytes = read(path, tf.compat.v1.ConfigProto()).SerializeToString()
+    return serialized
 
 
 def read_ssl_config(path: str) -> Any:

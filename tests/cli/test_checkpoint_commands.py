@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from click.testing import CliRunner
 
 from estimand.cli.main import main
 from estimand.engine.checkpoints import CheckpointWriter, Entry
+from tests import forked
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -120,12 +119,7 @@ def test_a_nan_on_one_side_is_a_difference(tmp_path: Path) -> None:
 
 
 def test_missing_checkpoint_is_one_sentence_and_exit_code_2(tmp_path: Path) -> None:
-    finished = subprocess.run(
-        [sys.executable, "-m", "estimand", "checkpoint", "show", str(tmp_path)],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-    )
+    finished = forked.run(["-m", "estimand", "checkpoint", "show", tmp_path])
     assert finished.returncode == 2
     assert finished.stdout == ""
     assert finished.stderr.startswith(f"Error: There is no checkpoint at {tmp_path}.")

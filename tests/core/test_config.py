@@ -133,7 +133,7 @@ WRONG = [
     ("model_dir", "", "model_dir should be non-empty."),
     ("model_dir", 3, "model_dir must be a string or a path, given: 3"),
     ("run_eagerly", "yes", "run_eagerly should be True or False"),
-    ("block_mode", "fast", "block_mode should be one of ('auto', 'plain', 'single_thread', 'xla')"),
+    ("block_mode", "fast", "one of ('auto', 'plain', 'single_thread', 'xla', 'onednn')"),
     ("max_steps_per_call", 0, "max_steps_per_call should be an integer >= 1"),
     ("max_steps_per_call", 1.5, "max_steps_per_call should be an integer >= 1"),
     ("save_input_position", 1, "save_input_position should be True or False"),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests import forked
 from tests.distributed import models
 
 REPOSITORY = Path(__file__).parents[2]
@@ -20,13 +18,8 @@ STEPS, BATCH = 4, 8
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     output = tmp_path_factory.mktemp("mirrored") / "results.json"
-    subprocess.run(
-        [sys.executable, "-m", "tests.distributed.mirrored_program", output],
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-        cwd=REPOSITORY,
-        check=True,
-        timeout=280,
-    )
+    done = forked.run(["-m", "tests.distributed.mirrored_program", output], cwd=REPOSITORY)
+    assert done.returncode == 0, done.stderr
     return json.loads(output.read_text())
 
 

@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +15,7 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
+from tests import forked
 from tests.distributed import models
 
 REPOSITORY = Path(__file__).parents[2]
@@ -29,7 +28,7 @@ class Job:
 
     directory: Path
     settings: dict
-    processes: list[subprocess.Popen] = field(default_factory=list)
+    processes: list[forked.Program] = field(default_factory=list)
 
     def start(self) -> Job:
         workers = [f"localhost:{port}" for port in _free_ports(2)]
@@ -38,11 +37,10 @@ class Job:
             tf_config = json.dumps({"cluster": {"worker": workers}, "task": task})
             arguments = [self.directory / "model", self._output(index), json.dumps(self.settings)]
             self.processes.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", "tests.distributed.worker_program", *arguments],
-                    env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "TF_CONFIG": tf_config},
+                forked.Program(
+                    ["-m", "tests.distributed.worker_program", *arguments],
+                    env={**os.environ, "TF_CONFIG": tf_config},
                     cwd=REPOSITORY,
-                    stdout=subprocess.DEVNULL,
                     stderr=(self.directory / f"log{index}").open("w"),
                 )
             )

@@ -6,12 +6,14 @@ import glob
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -22,6 +24,7 @@ from estimand.engine.distributed.parameter_servers_input import as_graph
 from tests.distributed import served_models
 
 _SECONDS = 90
+_BATCHES = 6  # 48 rows in batches of 8
 
 
 class Processes:
@@ -119,6 +122,11 @@ def shapes(model_dir: str) -> dict[str, list[int]]:
     return dict(tf.train.list_variables(tf.train.latest_checkpoint(model_dir)))
 
 
+def values(model_dir: str) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(model_dir)
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
 def loss(estimator: est.Estimator) -> float:
     return float(estimator.evaluate(served_models.input_fn(8, repeat=False))["loss"])
 
@@ -170,12 +178,20 @@ def test_a_lost_chief_and_a_lost_server_go_on_from_the_checkpoint(processes, tmp
 
 
 @pytest.mark.parametrize("model", ["tables", "columns", "keras_optimizer", "converted"])
-def test_every_style_of_model_has_the_variables_it_has_in_one_process(processes, tmp_path, model):
-    cluster = Cluster(processes, tmp_path, ps=2, model=model, max_steps=6, shards=2)
+def test_one_worker_computes_what_one_process_does(processes, tmp_path, model):
+    """Variables of every style, in parts on two servers, after the same steps."""
+    expected = str(tmp_path / "alone")
+    estimator = alone(model, expected, _BATCHES)
+    shutil.copytree(expected, tmp_path / "model")
+    estimator.train(served_models.input_fn(8), max_steps=2 * _BATCHES)
+    steps = 2 * _BATCHES
+    cluster = Cluster(processes, tmp_path, workers=1, ps=2, model=model, max_steps=steps, shards=2)
     cluster.ends_well()
-    assert newest_step(cluster.model_dir) == 6
-    alone(model, str(tmp_path / "alone"), 2)
-    assert shapes(cluster.model_dir) == shapes(str(tmp_path / "alone"))
+    found, wanted = values(cluster.model_dir), values(expected)
+    assert found["global_step"] == steps
+    assert found.keys() == wanted.keys()
+    for name in wanted:
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 def test_training_ends_with_the_input_and_hooks_see_every_step(processes, tmp_path):
@@ -183,7 +199,7 @@ def test_training_ends_with_the_input_and_hooks_see_every_step(processes, tmp_pa
     settings = {"model": "regression", "repeat": False, "watch": seen}
     cluster = Cluster(processes, tmp_path, at_once=False, **settings)
     cluster.ends_well()
-    assert newest_step(cluster.model_dir) == 6  # 48 rows in batches of 8, three for each worker
+    assert newest_step(cluster.model_dir) == _BATCHES  # three for each worker
     assert json.loads(Path(seen).read_text()) == [0, 1, 2, 3, 4, 5]
 
 

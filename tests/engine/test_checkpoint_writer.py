@@ -30,6 +30,7 @@ from estimand.engine.checkpoints import (
     read_meta,
     read_tensors,
 )
+from tests import forked
 
 HOUR = 3600.0
 
@@ -495,13 +496,7 @@ with CheckpointWriter(sys.argv[1]) as writer:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs file size limits")
 def test_disk_that_takes_no_more_bytes_leaves_earlier_checkpoints_intact(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", FILE_TOO_LARGE, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[2],
-    )
+    done = forked.run(["-c", FILE_TOO_LARGE, tmp_path], cwd=Path(__file__).parents[2])
     assert done.returncode == 0, done.stderr
     assert "model.ckpt-2: " in done.stdout
     assert "File too large" in done.stdout

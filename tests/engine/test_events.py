@@ -23,6 +23,7 @@ from estimand.engine.events import (
     read_scalars,
     write_eval_results,
 )
+from tests import forked
 
 UPSTREAM = json.loads((Path(__file__).parent / "data" / "eval_events.json").read_text())
 Summary = tf.compat.v1.Summary
@@ -264,8 +265,7 @@ except EventWriteError as error:
 
 
 def test_a_full_disk_is_told_in_one_type_of_error(tmp_path):
-    program = [sys.executable, "-c", DISK_FULL, str(tmp_path)]
-    printed = subprocess.run(program, capture_output=True, text=True, timeout=120).stdout
+    printed = forked.run(["-c", DISK_FULL, tmp_path]).stdout
     assert printed.startswith(f"told: Events for TensorBoard could not be written to '{tmp_path}'")
     assert "File too large" in printed
 

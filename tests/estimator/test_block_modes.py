@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
+from estimand.core import tf_private
 from estimand.engine import block_mode
 from tests.estimator.conftest import (
     START,
@@ -30,7 +31,7 @@ from tests.estimator.conftest import (
 )
 
 v1 = tf.compat.v1
-MODES = ["plain", "single_thread", "xla"]
+MODES = ["plain", "single_thread", "xla", "onednn"]
 XLA_SAYS_NO = "cannot be compiled by XLA"
 
 
@@ -186,3 +187,46 @@ def test_a_short_run_does_not_try_xla(tmp_path: Path, monkeypatch: Any) -> None:
     estimator = est.Estimator(model_fn_of(v1_logits, momentum), str(tmp_path), run_config())
     estimator.train(input_fn, max_steps=1000, hooks=[est.StopAtStepHook(last_step=2)])
     assert tried == ["plain", "single_thread"]
+
+
+def with_a_convolution(features: Any, labels: tf.Tensor, mode: str) -> est.EstimatorSpec:
+    kernel = v1.get_variable("kernel", [2, 2, 1, 1], initializer=v1.ones_initializer())
+    pictures = tf.reshape(features["x"], [-1, 2, 2, 1])
+    x = tf.reshape(tf.nn.conv2d(pictures, kernel, 1, "SAME"), [-1, 4])
+    return model_fn_of(v1_logits, momentum)({"x": x}, labels, mode)
+
+
+@pytest.mark.skipif(
+    not tf_private.onednn_kernels_to_ask_for(),
+    reason="TensorFlow uses oneDNN by itself here, or has none",
+)
+def test_convolutions_try_onednn_in_runs_of_some_length(tmp_path: Path, monkeypatch: Any) -> None:
+    tried: list[str] = []
+    monkeypatch.setattr(
+        block_mode, "_winner", lambda seconds, expected: tried.extend(seconds) or "onednn"
+    )
+    monkeypatch.setattr(block_mode, "_TRIAL_SECONDS", 0.001)
+    estimator = est.Estimator(with_a_convolution, str(tmp_path), run_config())
+    stop = est.StopAtStepHook(last_step=2)
+    estimator.train(input_fn, max_steps=200, hooks=[stop])
+    assert tried == ["single_thread", "onednn"]
+    records = [json.loads(p.read_text()) for p in tmp_path.glob("*.json")]
+    assert "onednn" in [record.get("block_mode") for record in records]
+
+
+def test_a_resumed_run_tells_that_tensorflow_was_switched_to_other_kernels(
+    tmp_path: Path, monkeypatch: Any, warnings_logged: Any
+) -> None:
+    class Crash(est.SessionRunHook):
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            raise ConnectionError
+
+    model_fn = model_fn_of(v1_logits, momentum)
+    with pytest.raises(ConnectionError):
+        est.Estimator(model_fn, str(tmp_path), run_config()).train(
+            input_fn, max_steps=4, hooks=[Crash()]
+        )
+    now = tf_private.onednn_in_all_graphs()
+    monkeypatch.setattr(tf_private, "onednn_in_all_graphs", lambda: not now)
+    est.Estimator(model_fn, str(tmp_path), run_config()).train(input_fn, max_steps=4)
+    assert warnings_logged(f"TF_ENABLE_ONEDNN_OPTS={now:d}")

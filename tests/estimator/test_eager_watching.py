@@ -33,7 +33,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> e
     train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=step)
     init_fn = params.get("init_fn")
     scaffold = v1.train.Scaffold(init_fn=lambda _, session: init_fn(w)) if init_fn else None
-    return est.EstimatorSpec(mode, loss=loss, train_op=train_op, scaffold=scaffold)
+    return est.EstimatorSpec(mode, out, loss, train_op, scaffold=scaffold)
 
 
 def estimator(model_dir: Path, *, eager: bool = True, **params: Any) -> est.Estimator:
@@ -103,3 +103,53 @@ def test_a_histogram_that_cannot_be_made_is_named(tmp_path: Path, eager: bool) -
     said = str(caught.value)
     assert said.startswith("Nan in summary histogram for: weights: the tensor that model_fn")
     assert "\n" not in said and "{{" not in said
+
+
+class Seen(est.SessionRunHook):
+    """Fetches a tensor that it was given; keeps what it saw in a list that outlives it."""
+
+    def __init__(self, tensor: Any, seen: dict[str, list]) -> None:
+        self.tensor, self.seen = tensor, seen
+
+    def begin(self) -> None:
+        step = v1.train.get_global_step()
+        self.seen.setdefault("steps at begin", []).append(int(step.numpy()))
+
+    def before_run(self, run_context: Any) -> Any:
+        return est.SessionRunArgs({"tensor": self.tensor})
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self.seen.setdefault("values", []).append(float(run_values.results["tensor"]))
+
+    def end(self, session: Any) -> None:
+        self.seen["ended"] = [True]
+
+
+def model_fn_with_hooks(features: Any, labels: Any, mode: str, params: Any) -> est.EstimatorSpec:
+    spec = model_fn(features, tf.ones([4, 1]), mode, params)
+    names = ("training_hooks", "training_chief_hooks", "evaluation_hooks", "prediction_hooks")
+    hooks = {name: [Seen(spec.loss, params["seen"][name])] for name in names}
+    logging = v1.train.LoggingTensorHook({"seen": spec.loss}, every_n_iter=1)
+    hooks["training_hooks"].append(logging)
+    return spec._replace(**hooks)
+
+
+def test_hooks_of_the_model_function_see_each_step(tmp_path: Path, caplog: Any) -> None:
+    names = ("training_hooks", "training_chief_hooks", "evaluation_hooks", "prediction_hooks")
+    seen: dict[str, dict[str, list]] = {name: {} for name in names}
+    config = est.RunConfig(run_eagerly=True, progress=False)
+    one = est.Estimator(model_fn_with_hooks, str(tmp_path), config, {"seen": seen})
+    with caplog.at_level("INFO", logger="tensorflow"):
+        one.train(ones, steps=3)
+    logged = [r.getMessage()[:10] for r in caplog.records if "seen" in r.getMessage()]
+    assert logged == ["seen = 1.0", "seen = 0.3", "seen = 0.1"]
+    given = Seen("part/seen", {})
+    one.evaluate(ones, steps=2, hooks=[given])
+    list(one.predict(lambda: ones().take(2)))
+    losses = [pytest.approx(0.6 ** (2 * step), abs=1e-6) for step in range(4)]
+    assert seen["training_hooks"] == seen["training_chief_hooks"]
+    assert seen["training_hooks"] == {
+        "steps at begin": [0], "values": losses[:3], "ended": [True]
+    }  # fmt: skip
+    expected = {"steps at begin": [3], "values": [losses[3]] * 2, "ended": [True]}
+    assert seen["evaluation_hooks"] == seen["prediction_hooks"] == given.seen == expected

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from estimand.core.errors import InputError
+from tests import forked
 from tests.inputs.reading import batches, call, save_and_continue
 
 v1 = tf.compat.v1
@@ -386,7 +385,5 @@ with tf_private.eager_mode():
 
 @pytest.mark.slow
 def test_programs_that_switch_v2_behaviour_off() -> None:
-    process = subprocess.run(
-        [sys.executable, "-c", V2_BEHAVIOUR_OFF], capture_output=True, text=True, check=False
-    )
+    process = forked.run(["-c", V2_BEHAVIOUR_OFF])
     assert process.stdout.strip() == "[[[7, 8], 0], [[-1], 1]]", process.stderr

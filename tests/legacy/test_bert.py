@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import forked
+
 pytestmark = pytest.mark.slow
 
 WORDS = ["the", "a", "good", "bad", "movie", "film", "great", "awful"]
@@ -84,12 +86,9 @@ def test_run_classifier_evaluates_what_it_predicts(package: Path, tmp_path: Path
     }
     arguments = [f"--{name}={value}" for name, value in {**FLAGS, **paths}.items()]
     program = package / "bert" / "run_classifier.py"
-    done = subprocess.run(
-        [sys.executable, "-m", "estimand", "run", str(program), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        env={**os.environ, "PYTHONPATH": str(package), "TF_CPP_MIN_LOG_LEVEL": "3"},
+    done = forked.run(
+        ["-m", "estimand", "run", program, *arguments],
+        env={**os.environ, "PYTHONPATH": str(package)},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     lines = (tmp_path / "out" / "eval_results.txt").read_text().splitlines()

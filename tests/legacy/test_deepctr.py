@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked
+
 pytestmark = pytest.mark.slow
 
 MODELS = ["DCN", "DeepFM", "xDeepFM"]  # the other ten differ in their interactions only
@@ -73,14 +75,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_models_train_evaluate_and_predict(package: Path, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    environment = {**os.environ, "PYTHONPATH": str(package), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(
-        [sys.executable, str(program), *MODELS],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        env=environment,
-    )
+    done = forked.run([program, *MODELS], env={**os.environ, "PYTHONPATH": str(package)})
     results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert [result["name"] for result in results] == MODELS, done.stderr[-3000:]
     for result in results:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import forked
 
 SCRIPT = """
 import sys
@@ -69,13 +68,6 @@ tf.app.run(main)
 def test_legacy_script_trains_evaluates_and_predicts(tmp_path: Path, switch: str) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(switch=switch))
-    root = str(Path(__file__).resolve().parents[2])
-    finished = subprocess.run(
-        [sys.executable, str(script), str(tmp_path / "model")],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": root},
-    )
+    finished = forked.run([script, tmp_path / "model"])
     assert finished.returncode == 0, finished.stderr[-3000:]
     assert finished.stdout.splitlines()[-1] == "done 40"

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
 from estimand.engine.events import read_scalars
+from tests import forked
 
 PROGRAMS = Path(__file__).parent / "programs"
 
 
 def run(program: str, *arguments: str, options: tuple[str, ...] = ()) -> str:
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(
-        [sys.executable, "-m", "estimand", "run", *options, str(PROGRAMS / program), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment,
-    )
+    done = forked.run(["-m", "estimand", "run", *options, PROGRAMS / program, *arguments])
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -66,5 +57,4 @@ def test_a_program_on_tpu_estimator_runs_without_tpu(tmp_path: Path) -> None:
 def test_the_exit_code_of_a_program_is_that_of_the_command(tmp_path: Path) -> None:
     program = tmp_path / "fails.py"
     program.write_text("import sys\nsys.exit(7)\n")
-    command = [sys.executable, "-m", "estimand", "run", str(program)]
-    assert subprocess.run(command, capture_output=True, timeout=120).returncode == 7
+    assert forked.run(["-m", "estimand", "run", program]).returncode == 7

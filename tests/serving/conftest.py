@@ -41,6 +41,7 @@ def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     running = Server(
         folder / "log",
         f"--model_config_file={config}",
+        "--model_base_path=/nowhere",  # not looked at, as the images of TensorFlow Serving have it
         "--max_num_load_retries=0",
         "--rest_api_enable_cors_support",
         "--rest_api_max_body_bytes=1000000",

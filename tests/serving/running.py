@@ -6,7 +6,6 @@ import contextlib
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,8 @@ from tensorflow_serving.apis import (
     predict_pb2,
     prediction_service_pb2_grpc,
 )
+
+from tests import forked
 
 
 def config_text(entries: dict[str, str], more: str = "") -> str:
@@ -42,10 +43,10 @@ class Server:
     def __init__(self, log: Path, *flags: str) -> None:
         self.port, self.rest_port = free_port(), free_port()
         self.log = log
-        command = [sys.executable, "-m", "estimand", "--verbose", "serve"]
+        command = ["-m", "estimand", "--verbose", "serve"]
         command += [f"--port={self.port}", "--rest_api_port", str(self.rest_port), *flags]
         with log.open("wb") as file:
-            self.process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+            self.process = forked.Program(command, stdout=file, stderr=subprocess.STDOUT)
         self.channel = grpc.insecure_channel(f"127.0.0.1:{self.port}")
         self.prediction = prediction_service_pb2_grpc.PredictionServiceStub(self.channel)
         self.model = model_service_pb2_grpc.ModelServiceStub(self.channel)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from google.protobuf import text_format
 
-from estimand.serving.batching import BatchSettings, Lane, Waiting
+from estimand.serving.batches import BatchSettings
+from estimand.serving.batching import Lane, Waiting
 from estimand.serving.programs import Program
 from estimand.serving.status import StatusError
 from estimand.serving.text_protos import batching_parameters

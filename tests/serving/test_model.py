@@ -134,3 +134,41 @@ def test_ended_versions_are_not_listed_without_end() -> None:
         assert len(world.model.versions) < 40
 
     asyncio.run(main())
+
+
+def test_the_same_number_in_another_place_takes_over_when_it_is_loaded() -> None:
+    async def main() -> None:
+        world = World()
+        await world.want(1)
+        old = world.model.latest()
+        world.model.want({1: "/elsewhere/1"})
+        await world.model.settled()
+        await asyncio.sleep(0.01)
+        assert world.events == ["+1", "+1", "-1"]
+        assert world.model.latest() is not old
+        world.broken.add(1)
+        world.model.want({1: "/broken/1"})
+        await world.model.settled()
+        assert world.states() == {1: "AVAILABLE"}
+        assert "1 is broken" in world.model.versions[1].error.text
+
+    asyncio.run(main())
+
+
+def test_a_model_that_is_retired_while_its_directory_is_read_stays_away(tmp_path) -> None:
+    (tmp_path / "1").mkdir()
+
+    async def main() -> None:
+        world = World()
+        world.model.configure(ModelSettings("m", str(tmp_path)))
+        await world.model.poll()
+        await world.model.settled()
+        reading = asyncio.create_task(world.model.poll())
+        await asyncio.sleep(0)
+        world.model.retire()
+        await reading
+        await world.model.settled()
+        await asyncio.sleep(0.01)
+        assert world.events == ["+1", "-1"]
+
+    asyncio.run(main())

@@ -73,7 +73,9 @@ def test_a_bad_configuration_file_ends_the_start(tmp_path: Path, text: str, told
         (["--model_base_path=/m", "--batching_parameters_file=b"], "without --enable_batching"),
         (["--model_base_path=/m", "--port=1", "--rest_api_port", "1"], "the same as --port"),
         (["--model_base_path=/m", "--transition_policy=fast"], "Use availability or resource"),
-        (["--model_base_path=/m", "--model_config_file=c"], "Keep one"),
+        (["--model_base_path=/m", "--max_queued_requests=-1"], "is negative. Use 0 or more"),
+        (["--model_base_path=/m", "--use_alts_credentials"], "for TLS, set --ssl_config_file"),
+        (["--model_base_path=/m", "--platform_config_file=p"], "--servable=module:Class"),
     ],
 )
 def test_flags_that_do_not_fit_together(arguments: list[str], text: str) -> None:
@@ -92,6 +94,18 @@ def test_flags_are_taken_with_and_without_an_equals_sign(monkeypatch) -> None:
     assert flags.enable_batching is True
     assert flags.enable_model_warmup is False
     assert (flags.port, flags.rest_api_port) == (0, 1)
+
+
+def test_flags_that_tensorflow_serving_takes_are_taken() -> None:
+    """Its containers always name one model, and it has a meaning for some negative numbers."""
+    Flags(
+        model_config_file="c",
+        model_base_path="/m",
+        load_retry_interval_micros=-1,
+        file_system_poll_wait_seconds=-1,
+        num_tflite_pools=2,
+        skip_initialize_tpu=True,
+    ).check()
 
 
 def test_help_names_the_flags_of_tensorflow_serving() -> None:

@@ -108,7 +108,10 @@ REFUSED = {
     "empty list": ('{"instances": []}', "No values in 'instances' array"),
     "no object": ("[1]", "JSON Value: [1] Is not object"),
     "empty": ("", "JSON Parse error: The document is empty"),
-    "no JSON": ('{"instances": [1', "JSON Parse error: "),
+    "no JSON": ("instances = [1, 2]", "JSON Parse error: Invalid value. at offset: 0"),
+    "cut": ('{"instances": [1', "Missing a comma or ] after an array element. at offset: 16"),
+    "no comma": ('{"instances": [1] "a": 2}', "Missing a comma or } after an object member."),
+    "too large for a double": ('{"instances": [1e400]}', "Number too big to be stored in double"),
     "a string": (
         '{"instances": [1, "a"]}',
         "Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: JSON Value: "
@@ -126,6 +129,8 @@ REFUSED = {
     ),
     "lossy": ('{"inputs": [16777217]}', "Cannot convert JSON value: 16777217 to float without"),
     "too deep": ("[" * 100_000, "JSON Parse error: "),
+    "too deep for a tensor": ('{"inputs": %s1%s}' % ("[" * 99, "]" * 99), "too deep for a tensor"),
+    "too deep to be shown": ('{"x": %s1%s}' % ("[" * 999, "]" * 999), "Missing 'inputs' or"),
 }
 
 

@@ -16,13 +16,17 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimand.compat.v1.tpu import TPUEstimatorSpec
 from estimand.core.spec import EstimatorSpec
 from estimand.heads import MultiClassHead, RegressionHead
-from estimand.heads.keys import ServingKeys
+from estimand.heads.checks import in_session_graph
+from estimand.heads.keys import MetricKeys, ServingKeys
 from estimand.heads.losses import reduced_loss
 from estimand.heads.v1 import V1BinaryClassHead
 
-_SUM = tf.compat.v1.losses.Reduction.SUM
+v1 = tf.compat.v1
+
+_SUM = v1.losses.Reduction.SUM
 _DEFAULT_SERVING_KEY = ServingKeys.DEFAULT
 _CLASSIFY_SERVING_KEY = ServingKeys.CLASSIFY
 _REGRESS_SERVING_KEY = ServingKeys.REGRESS
@@ -39,7 +43,7 @@ class LossSpec(NamedTuple):
 
 
 class _Head(abc.ABC):
-    """What heads in the wild inherit from."""
+    """What heads in the wild inherit from; they make one of the two kinds of spec."""
 
     @property
     @abc.abstractmethod
@@ -55,13 +59,27 @@ class _Head(abc.ABC):
     def create_loss(self, features: Any, mode: str, logits: Any, labels: Any) -> Any:
         """The loss and what it was made of."""
 
-    @abc.abstractmethod
     def create_estimator_spec(self, features: Any, mode: str, logits: Any, **more: Any) -> Any:
         """What a model function returns."""
+        try:
+            spec = self._create_tpu_estimator_spec(features, mode, logits, **more)
+        except NotImplementedError:
+            raise NotImplementedError(
+                "Subclasses of _Head must implement `create_estimator_spec()` or "
+                "_create_tpu_estimator_spec()."
+            ) from None
+        return spec.as_estimator_spec()
+
+    def _create_tpu_estimator_spec(
+        self, features: Any, mode: str, logits: Any, **more: Any
+    ) -> TPUEstimatorSpec:
+        raise NotImplementedError("TPUEstimatorSpec not available for this model head.")
 
 
 class _OlderFace:
     """The methods that changed since, in front of one of today's heads."""
+
+    _label_range_message = "Labels must >= 0. Labels must <= n_classes - 1"
 
     def create_loss(self, features: Any, mode: str, logits: Any, labels: Any) -> LossSpec:
         del mode
@@ -82,28 +100,79 @@ class _OlderFace:
         regularization_losses: Sequence[Any] | None = None,
         **more: Any,
     ) -> EstimatorSpec:
-        # Python finds the modern method behind this one in the order of base classes.
-        return super().create_estimator_spec(  # type: ignore[misc]
+        if optimizer is not None and train_op_fn is None and _minimizes_by_itself(optimizer):
+            train_op_fn = _minimizing(optimizer)
+            optimizer = None
+        # Canned models give the updates themselves; for others the head gathered them.
+        more.setdefault("update_ops", v1.get_collection(v1.GraphKeys.UPDATE_OPS))
+        spec = self._make_spec(  # type: ignore[attr-defined]
             features,
             mode,
             logits,
-            labels=labels,
+            labels,
+            regularization_losses,
             optimizer=optimizer,
             train_op_fn=train_op_fn,
-            regularization_losses=regularization_losses,
             **more,
         )
+        if mode == "train":
+            self._summarise_mean(features, mode, logits, labels)
+        return spec
+
+    def _create_tpu_estimator_spec(self, *args: Any, **more: Any) -> TPUEstimatorSpec:
+        spec = self.create_estimator_spec(*args, **more)
+        return TPUEstimatorSpec(
+            spec.mode,
+            predictions=spec.predictions,
+            loss=spec.loss,
+            train_op=spec.train_op,
+            eval_metrics=(lambda: spec.eval_metric_ops, {}) if spec.eval_metric_ops else None,
+            export_outputs=spec.export_outputs,
+        )
+
+    def _summarise_mean(self, features: Any, mode: str, logits: Any, labels: Any) -> None:
+        """A loss that is a sum also writes its mean, which batches of any size can share."""
+        if self.loss_reduction != _SUM:  # type: ignore[attr-defined]
+            return
+        loss = self.create_loss(features, mode, logits, labels)
+        total = tf.reduce_sum(loss.weights * tf.ones_like(loss.unreduced_loss))
+        with v1.name_scope(None):
+            key = self._summary_key(MetricKeys.LOSS_MEAN)  # type: ignore[attr-defined]
+            v1.summary.scalar(key, loss.training_loss / total)
 
 
-class _BinaryLogisticHead(_OlderFace, V1BinaryClassHead, _Head):  # type: ignore[misc]
+def _minimizes_by_itself(optimizer: Any) -> bool:
+    """A v1 optimizer where a session runs the step, or any other object with its `minimize`."""
+    if isinstance(optimizer, v1.train.Optimizer):
+        return in_session_graph()
+    ours = hasattr(optimizer, "make_train_op") or hasattr(optimizer, "apply")
+    return hasattr(optimizer, "minimize") and not ours
+
+
+def _minimizing(optimizer: Any) -> Callable[[Any], Any]:
+    return lambda loss: optimizer.minimize(loss, global_step=v1.train.get_global_step())
+
+
+def _append_update_ops(train_op: Any) -> Any:
+    updates = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
+    return tf.group(train_op, *updates) if updates else train_op
+
+
+class _BinaryLogisticHeadWithSigmoidCrossEntropyLoss(  # type: ignore[misc]
+    _OlderFace, V1BinaryClassHead, _Head
+):
     pass
 
 
-class _MultiClassHead(_OlderFace, MultiClassHead, _Head):  # type: ignore[misc]
+class _MultiClassHeadWithSoftmaxCrossEntropyLoss(  # type: ignore[misc]
+    _OlderFace, MultiClassHead, _Head
+):
     pass
 
 
-class _RegressionHead(_OlderFace, RegressionHead, _Head):  # type: ignore[misc]
+class _RegressionHeadWithMeanSquaredErrorLoss(  # type: ignore[misc]
+    _OlderFace, RegressionHead, _Head
+):
     pass
 
 
@@ -114,8 +183,8 @@ def _binary_logistic_head_with_sigmoid_cross_entropy_loss(
     loss_reduction: Any = _SUM,
     loss_fn: Any = None,
     name: str | None = None,
-) -> _BinaryLogisticHead:
-    return _BinaryLogisticHead(
+) -> _BinaryLogisticHeadWithSigmoidCrossEntropyLoss:
+    return _BinaryLogisticHeadWithSigmoidCrossEntropyLoss(
         weight_column=weight_column,
         thresholds=thresholds,
         label_vocabulary=label_vocabulary,
@@ -132,8 +201,8 @@ def _multi_class_head_with_softmax_cross_entropy_loss(
     loss_reduction: Any = _SUM,
     loss_fn: Any = None,
     name: str | None = None,
-) -> _MultiClassHead:
-    return _MultiClassHead(
+) -> _MultiClassHeadWithSoftmaxCrossEntropyLoss:
+    return _MultiClassHeadWithSoftmaxCrossEntropyLoss(
         n_classes,
         weight_column=weight_column,
         label_vocabulary=label_vocabulary,
@@ -150,8 +219,8 @@ def _regression_head(
     loss_fn: Any = None,
     inverse_link_fn: Any = None,
     name: str | None = None,
-) -> _RegressionHead:
-    return _RegressionHead(
+) -> _RegressionHeadWithMeanSquaredErrorLoss:
+    return _RegressionHeadWithMeanSquaredErrorLoss(
         label_dimension=label_dimension,
         weight_column=weight_column,
         loss_reduction=loss_reduction,
@@ -163,7 +232,7 @@ def _regression_head(
 
 def _binary_logistic_or_multi_class_head(
     n_classes: int, weight_column: Any, label_vocabulary: Any, loss_reduction: Any
-) -> _BinaryLogisticHead | _MultiClassHead:
+) -> _BinaryLogisticHeadWithSigmoidCrossEntropyLoss | _MultiClassHeadWithSoftmaxCrossEntropyLoss:
     """The head that fits a number of classes."""
     if n_classes == 2:
         return _binary_logistic_head_with_sigmoid_cross_entropy_loss(

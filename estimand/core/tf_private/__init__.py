@@ -68,6 +68,12 @@ from estimand.core.tf_private.keras_models import (
     keras_variables_on_loan,
     plain_variables,
 )
+from estimand.core.tf_private.onednn import (
+    has_onednn_twin,
+    make_onednn,
+    onednn_in_all_graphs,
+    onednn_kernels_to_ask_for,
+)
 from estimand.core.tf_private.seeds import (
     explicit_seeds_stand,
     global_seed_restored,
@@ -127,6 +133,7 @@ __all__ = [
     "function_graphs",
     "get_variable_is_creating",
     "global_seed_restored",
+    "has_onednn_twin",
     "has_tunable_stage",
     "held_by",
     "hook_arguments",
@@ -150,10 +157,13 @@ __all__ = [
     "keras_variables_on_loan",
     "list_directory",
     "make_graph_tensors_hashable",
+    "make_onednn",
     "new_saved_model_message",
     "noting_stateful_operations",
     "object_graph_names",
     "on_each_worker",
+    "onednn_in_all_graphs",
+    "onednn_kernels_to_ask_for",
     "order_control_flow_bodies",
     "plain_variables",
     "prefetched",

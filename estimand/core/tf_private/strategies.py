@@ -36,16 +36,52 @@ def collective_keys_in_the_graph() -> Iterator[None]:
 
     By default TensorFlow hands new ones to a function at each call of it. Parts of a traced graph
     are copied into many functions, which would be called without; and as all processes run the
-    same steps in the same order, a key may be used again and again.
+    same steps in the same order, a key may be used again and again, for tensors of one shape.
     """
     from tensorflow.python.distribute.cross_device_utils import CollectiveReplicaLauncher
 
-    before = CollectiveReplicaLauncher._prefer_unique_instance_key
-    CollectiveReplicaLauncher._prefer_unique_instance_key = False
+    ours = {"_prefer_unique_instance_key": False, "all_reduce_indexed_slices": _rows_of_all}
+    before = {name: getattr(CollectiveReplicaLauncher, name) for name in ours}
+    for name, value in ours.items():
+        setattr(CollectiveReplicaLauncher, name, value)
     try:
         yield
     finally:
-        CollectiveReplicaLauncher._prefer_unique_instance_key = before
+        for name, value in before.items():
+            setattr(CollectiveReplicaLauncher, name, value)
+
+
+def _rows_of_all(launcher: Any, mine: tf.IndexedSlices, options: Any = None) -> tf.IndexedSlices:
+    """The rows of a sparse gradient, of all devices one after the other.
+
+    How many there are differs from device to device and from step to step, but a key stands for
+    one shape: all fill up theirs to a power of two, and each of these has keys of its own.
+    """
+    with tf.device(launcher._device):
+        counts = launcher._all_gather(tf.shape(mine.indices), options)
+        powers = tf.constant([1 << i for i in range(31)])
+        exponent = tf.reduce_sum(tf.cast(tf.reduce_max(counts) > powers, tf.int32))
+        room = tf.gather(powers, exponent)
+
+        def of_all(rows: tf.Tensor) -> tf.Tensor:
+            missing = tf.concat([[room - tf.shape(rows)[0]], tf.shape(rows)[1:]], axis=0)
+            filled = tf.concat([rows, tf.zeros(missing, rows.dtype)], axis=0)
+            with tf.device("CPU:0"):
+                key = exponent + (launcher._next_instance_key() * 32 + (1 << 30))
+            launcher._next_instance_key = lambda: key
+            try:
+                gathered = launcher._all_gather(filled, options)
+            finally:
+                del launcher._next_instance_key
+            parts = [
+                gathered[i * room : i * room + counts[i]] for i in range(launcher._group_size)
+            ]
+            return tf.concat(parts, axis=0)
+
+        values = of_all(mine.values)
+        with tf.control_dependencies([values]):
+            indices = of_all(mine.indices)
+        return tf.IndexedSlices(values, indices, mine.dense_shape)
 
 
 def keras_thread_settings() -> dict[str, Any]:

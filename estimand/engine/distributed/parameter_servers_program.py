@@ -102,28 +102,33 @@ class ServedProgram:
         The latter happens only after a worker was lost, whose block another one did again.
         """
         iterator, worker, tables = source
-        nothing = tf.zeros([], self._result.dtype)
+        step = self.trace.global_step
 
-        def go_on(index: tf.Tensor, more: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
-            wanted = (index < count) & more
-            return wanted & (tf.cast(self.trace.global_step.read_value(), tf.int64) < limit)
-
-        def body(index: tf.Tensor, _: tf.Tensor, last: tf.Tensor) -> tuple[Any, ...]:
+        def batch_for(index: tf.Tensor) -> Any:
+            """None is taken from the input that is not used: it would be lost."""
             if feeder.endless:
-                element = iterator.get_next()
-                result = self._place([self._result], feeder, element, tables)[0]
-                return index + 1, tf.constant(True), result
-            batch = iterator.get_next_as_optional()
+                return ()
+            nothing = tf.experimental.Optional.empty(iterator.element_spec)
+            return tf.cond(index < count, iterator.get_next_as_optional, lambda: nothing)
 
-            def run() -> tuple[Any, ...]:
-                result = self._place([self._result], feeder, batch.get_value(), tables)[0]
-                return index + 1, tf.constant(True), result
+        def go_on(index: tf.Tensor, batch: Any, reached: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
+            there = True if feeder.endless else batch.has_value()
+            return (index < count) & (reached < limit) & there
 
-            return tf.cond(batch.has_value(), run, lambda: (index, tf.constant(False), last))
+        def body(index: tf.Tensor, batch: Any, _: tf.Tensor, __: tf.Tensor) -> tuple[Any, ...]:
+            element = iterator.get_next() if feeder.endless else batch.get_value()
+            following = batch_for(index + 1)
+            # Before this step, so that nobody has to wait for it.
+            reached = tf.cast(step.read_value(), tf.int64) + 1
+            result = self._place([self._result], feeder, element, tables)[0]
+            return index + 1, following, reached, result
 
-        start = (tf.constant(0), tf.constant(True), nothing)
-        done, more, result = tf.while_loop(go_on, body, start, parallel_iterations=1)
-        return self._answer(done, tf.logical_not(more), worker, result)
+        none = tf.constant(0)
+        reached = tf.cast(step.read_value(), tf.int64)
+        start = (none, batch_for(none), reached, tf.zeros([], self._result.dtype))
+        done, batch, reached, result = tf.while_loop(go_on, body, start, parallel_iterations=1)
+        ended = (done < count) & (reached < limit)
+        return self._answer(done, ended, worker, result)
 
     # One step, with whatever is fetched beside it
 

@@ -24,9 +24,8 @@ WRONG_DATA = "the data does not match its CRC (changed after it was written)"
 WRONG_LENGTH = "the length does not match its CRC; what follows cannot be read"
 _LENGTH = struct.Struct("<Q")
 _WINDOW = 16  # CRC of the data before, length, CRC of the length
-_RECORDS_PER_LANE = 24
+_RECORDS_PER_LANE = 32
 _LEAST_LANES = 16
-_SAMPLE_BYTES = 1 << 15
 _DELTA = np.uint32(0xA282EAD8)
 # A register that four zero bytes turn into ones, inverted: see `_link`.
 _LINK = np.uint32(0x641F6454 ^ 0xFFFFFFFF)
@@ -37,20 +36,18 @@ def header_is_right(header: bytes) -> bool:
     return crc32c.masked_checksum(header[:8]) == int.from_bytes(header[8:12], "little")
 
 
-def starts_of_records(data: bytearray, begin: int, end: int) -> tuple[np.ndarray, int]:
-    """(where each whole record in `data[begin:end]` begins, where the last of them ends).
+def starts_of_records(data: bytearray, end: int) -> tuple[np.ndarray, int]:
+    """(where each whole record in `data[:end]` begins, where the last of them ends).
 
     Headers are believed, not checked: at a wrong length the walk ends or goes astray.
     """
-    few, after = _walk(data, begin, min(end, begin + _SAMPLE_BYTES))
-    if len(few) >= _LEAST_LANES:  # else they are so long that walking is cheap
-        lanes = _lane_starts(data, begin, end, (after - begin) // len(few))
-        starts = None if lanes is None else _walk_lanes(data, lanes)
+    lanes = _lane_starts(data, end)
+    if lanes is not None:
+        starts = _walk_lanes(data, lanes)
         if starts is not None:
             rest, after = _walk(data, int(starts[-1]), end)
             return np.concatenate([starts[:-1], rest]), after
-    rest, after = _walk(data, after, end)
-    return np.concatenate([few, rest]), after
+    return _walk(data, 0, end)
 
 
 def _walk(data: bytearray, begin: int, end: int) -> tuple[np.ndarray, int]:
@@ -65,38 +62,29 @@ def _walk(data: bytearray, begin: int, end: int) -> tuple[np.ndarray, int]:
     return np.array(starts, np.int64), position
 
 
-def _lane_starts(data: bytearray, begin: int, end: int, mean: int) -> np.ndarray | None:
-    """Beginnings of records spread over the buffer, from which to walk side by side.
-
-    `mean`: about how many bytes a record has. The upper bytes of a length are zeros, which are
-    rarer elsewhere, and any five zeros hold two words of two bytes that begin at an even place.
-    """
-    stride = _RECORDS_PER_LANE * mean & ~1
-    count = (end - begin) // stride - 2
-    if count < _LEAST_LANES:
+def _lane_starts(data: bytearray, end: int) -> np.ndarray | None:
+    """Beginnings of records spread over the buffer, from which to walk side by side."""
+    few, after = _walk(data, 0, min(end, 32768))
+    if len(few) < _LEAST_LANES:
+        return None  # records so long that walking is cheap
+    mean = after // len(few)
+    # The upper bytes of a length are zeros, which are rare elsewhere.
+    longest = int(np.diff(few, append=after).max()) - FRAME
+    used = max(1, -(-longest.bit_length() // 8))
+    stride, zeros, find = _RECORDS_PER_LANE * mean, bytes(8 - used), data.find
+    wanted = range(stride, end - stride, stride)
+    found = np.array([find(zeros, w, w + 4 * mean) for w in wanted], np.int64)
+    starts = found[found >= used] - used
+    lanes = starts[_headers_are_right(data, starts)]
+    if len(lanes) < max(_LEAST_LANES, len(wanted) // 2):
         return None
-    first, window = begin + stride, mean + 32  # words: two records
-    words = np.ndarray((count, window), "<u2", data, offset=first, strides=(stride, 2))
-    zero = words == 0
-    pairs = zero[:, 1:] & zero[:, :-1]
-    found = first + np.arange(count) * stride + 2 * pairs.argmax(axis=1)
-    # A length of one to three bytes, and perhaps one more zero before the words.
-    places = found[:, np.newaxis] - np.arange(1, 5)
-    right = _headers_are_right(data, places.ravel()).reshape(places.shape)
-    lanes = places[np.arange(count), right.argmax(axis=1)][right.any(axis=1)]
-    if len(lanes) < max(_LEAST_LANES, count // 2):
-        return None
-    return np.concatenate([[begin], lanes])
+    return np.concatenate([[0], lanes])
 
 
 def _headers_are_right(data: bytearray, starts: np.ndarray) -> np.ndarray:
     headers = _pieces(data, HEADER)[starts].view("<u4").reshape(-1, 3)
     lengths = np.ascontiguousarray(headers[:, :2]).view("<u8")[:, 0]
-    right: np.ndarray = lengths < len(data)  # most places that are none are refused by this
-    likely = np.flatnonzero(right)
-    sums = crc32c.mask(crc32c.checksums_of_lengths(lengths[likely]))
-    right[likely] = headers[likely, 2] == sums
-    return right
+    return headers[:, 2] == crc32c.mask(crc32c.checksums_of_lengths(lengths))
 
 
 def judge(data: bytearray, starts: np.ndarray) -> Iterator[tuple[int, int, str | None]]:
@@ -124,44 +112,35 @@ def _pieces(data: bytearray, size: int) -> np.ndarray:
 
 def _walk_lanes(data: bytearray, lanes: np.ndarray) -> np.ndarray | None:
     """All beginnings from the first lane's to the last lane's; None where lanes do not meet."""
-    lengths = np.ndarray(len(data) - 7, "<i8", data, strides=(1,))
-    goals, last = lanes[1:], np.uint64(lanes[-1])
-    steps = [lanes[:-1]]
-    while not (steps[-1] >= goals).all():
+    # Of lengths only the lower half: the upper one is zero, or else the lanes will not meet.
+    lengths = _pieces(data, 4)
+    position, goals, last = lanes[:-1].copy(), lanes[1:], int(lanes[-1])
+    steps = [position]
+    while not (position >= goals).all():
         if len(steps) > 64 * _RECORDS_PER_LANE:
             return None
-        for _ in range(4):
-            position = lengths[steps[-1]]
-            position += steps[-1]
+        for _ in range(8):
+            position = position + lengths[position].view("<u4")
             position += FRAME
-            # Lanes that are done wait at the last goal; a wrong length may point anywhere, also
-            # before the buffer, which is far behind it when the sign is taken for a digit.
-            unsigned = position.view(np.uint64)
-            np.minimum(unsigned, last, out=unsigned)
+            # Lanes that are done wait at the last goal; a wrong length may point anywhere.
+            np.minimum(position, last, out=position)
             steps.append(position)
-    table = np.array(steps)
-    inside = table < goals
+    table = np.stack(steps, axis=1)
+    inside = table < goals[:, np.newaxis]
     # The first place that is not inside must be the next lane's beginning.
-    arrived = table[inside.sum(axis=0), np.arange(len(goals))]
+    arrived = np.take_along_axis(table, inside.sum(axis=1)[:, np.newaxis], axis=1)[:, 0]
     if (arrived != goals).any():
         return None
-    return np.append(table.T[inside.T], goals[-1])
+    return np.append(table[inside], last)
 
 
 def all_right(data: bytearray, starts: np.ndarray, end: int) -> bool:
     """Whether the headers and data of the records from `starts[0]` to `end` match their CRCs.
 
-    Destroys the contents of the buffer. Damage of one place is always found where a CRC finds
-    it (any run of up to 32 wrong bits, for one); other damage with a chance of 1 - 2**-32.
-    """
-    return not len(starts) or crc32c.checksum(linked(data, starts, end)) == 0
-
-
-def linked(data: bytearray, starts: np.ndarray, end: int) -> np.ndarray:
-    """The records from `starts[0]` to `end` as one message, of CRC 0 if they match theirs.
-
     Destroys the contents of the buffer.
     """
+    if not len(starts):
+        return True
     begin = int(starts[0])
     between: np.ndarray = starts[1:] - 4
     if len(between):
@@ -175,7 +154,7 @@ def linked(data: bytearray, starts: np.ndarray, end: int) -> np.ndarray:
     for place in (begin + 8, end - 4):
         word = np.frombuffer(view[place : place + 4].tobytes(), "<u4")
         view[place : place + 4] = _link(word).view(np.uint8)
-    return view[begin:end]
+    return crc32c.checksum(view[begin:end]) == 0
 
 
 def _link(stored: np.ndarray) -> np.ndarray:

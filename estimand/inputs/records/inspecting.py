@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from estimand.core.errors import InputError
-from estimand.inputs.records.blocks import PIECE_BYTES, ReadAhead, blocks
 from estimand.inputs.records.files import (
     DamagedStream,
     Paths,
@@ -22,7 +21,7 @@ from estimand.inputs.records.files import (
 from estimand.inputs.records.framing import FRAME
 from estimand.inputs.records.reading import read
 from estimand.inputs.records.schemas import Schema, schema
-from estimand.inputs.records.verifying import verify
+from estimand.inputs.records.verifying import blocks, verify
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,8 +76,8 @@ def inspect(
     """
     paths = find_files(files, "inspect")
     kind = check_compression(compression, "inspect")
-    with ReadAhead(PIECE_BYTES) as ahead:
-        facts = [_facts(path, kind, ahead) for path in paths]
+    buffer = bytearray(1 << 22)
+    facts = [_facts(path, kind, buffer) for path in paths]
     return Inspection(
         facts,
         schema(paths, compression=compression, limit=limit),
@@ -86,13 +85,13 @@ def inspect(
     )
 
 
-def _facts(path: str, compression: str | None, ahead: ReadAhead) -> FileFacts:
+def _facts(path: str, compression: str | None, buffer: bytearray) -> FileFacts:
     kind = compression_of(path) if compression is None else compression
     sizes = []
     try:
         with open_records(path, kind) as stream:
-            for block in blocks(ahead.pieces(stream)):
-                if not len(block.starts):
+            for block in blocks(stream, buffer):
+                if block.rest:
                     raise DamagedStream
                 sizes.append(np.diff(block.starts, append=block.end) - FRAME)
     except DamagedStream:

@@ -8,7 +8,6 @@ from typing import Any
 
 from estimand.core.errors import InputError, MissingExtraError
 from estimand.inputs.records import framing
-from estimand.inputs.records.blocks import blocks, pieces_in_turn
 from estimand.inputs.records.files import (
     DamagedStream,
     Paths,
@@ -17,7 +16,7 @@ from estimand.inputs.records.files import (
     find_files,
     open_records,
 )
-from estimand.inputs.records.verifying import FileReport, verify
+from estimand.inputs.records.verifying import FileReport, blocks, verify
 
 _BUFFER_BYTES = 1 << 21
 
@@ -47,11 +46,10 @@ def _records_of(path: str, compression: str, where: str) -> Iterator[bytes]:
     count = 0
     try:
         with open_records(path, compression) as stream:
-            for block in blocks(pieces_in_turn(stream, _BUFFER_BYTES)):
+            for block in blocks(stream, bytearray(_BUFFER_BYTES)):
                 data = bytes(memoryview(block.buffer)[: block.end])
                 right = framing.all_right(block.buffer, block.starts, block.end)
-                whole = right and len(block.starts) > 0
-                report = None if whole else _report(path, compression)
+                report = None if right and not block.rest else _report(path, compression)
                 good = len(block.starts)
                 if report is not None:
                     good = report.problems[0].record - count

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import os
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from estimand.inputs.records import crc32c, framing
-from estimand.inputs.records.blocks import PIECE_BYTES, Block, ReadAhead, blocks
+import numpy as np
+
+from estimand.inputs.records import framing
 from estimand.inputs.records.files import (
     DamagedStream,
     Paths,
@@ -21,6 +21,7 @@ from estimand.inputs.records.files import (
     read_fully,
 )
 
+_BUFFER_BYTES = 1 << 22  # reading and checking stay within the processor's cache
 _MOST_PROBLEMS = 100
 
 
@@ -83,9 +84,9 @@ def verify(
     """Check the CRC of every record of some files.
 
     Records are summed some megabytes at a time; only where a sum is wrong are they looked at one
-    by one. One changed bit, or any 32 of them in a row, is always found. Two changes within a
-    few megabytes could undo each other's traces, with a chance of one in four billion, which is
-    also that of a single CRC to overlook a change.
+    by one. A change of up to 32 bits in a row of a record's data is always found. Several changes
+    within these megabytes could undo each other's traces with a chance of one in four billion,
+    which is also that of a single CRC to overlook a change.
 
     Args:
       files: a name, a pattern such as "data/train-*", or several of them.
@@ -98,52 +99,94 @@ def verify(
     >>> import tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "a.tfrecord")
     >>> from estimand.inputs import records
-    >>> _ = records.write(path, {"x": [1, 2, 3]})
+    >>> _ = records.write(path, {"x": np.arange(3)})
     >>> [(report.records, report.ok) for report in verify(path)]
     [(3, True)]
     """
     kind = check_compression(compression, "verify")
     paths = find_files(files, "verify")
-    with ReadAhead(PIECE_BYTES) as ahead:
-        return [_check_file(path, kind, ahead, on_progress) for path in paths]
+    buffer = bytearray(_BUFFER_BYTES)
+    return [_check_file(path, kind, buffer, on_progress) for path in paths]
 
 
 def _check_file(
     path: str,
     compression: str | None,
-    ahead: ReadAhead,
+    buffer: bytearray,
     on_progress: Callable[[str, int], None] | None,
 ) -> FileReport:
     size = 0 if is_remote(path) else os.path.getsize(path)
     kind = compression_of(path) if compression is None else compression
     tally = _Tally(path, kind)
     try:
-        with open_records(path, kind) as stream, closing(blocks(ahead.pieces(stream))) as found:
-            for block in found:
+        with open_records(path, kind) as stream:
+            for block in blocks(stream, buffer):
                 tally.add(block)
-                if on_progress is not None and len(block.starts):
-                    on_progress(path, block.size)
+                if on_progress is not None:
+                    on_progress(path, block.end)
                 if tally.ended:
                     break
-        tally.settle()
     except DamagedStream as error:
-        tally.settle()
-        if not tally.ended:
-            tally.problem(tally.number, tally.offset, f"cannot be read: {error}")
+        tally.problem(tally.number, tally.offset, f"cannot be read: {error}")
     return FileReport(path, kind, tally.good, tally.data_bytes, size, tuple(tally.problems))
 
 
-class _Sum:
-    """The CRC of a block, when it is there."""
+@dataclasses.dataclass
+class Block:
+    """Whole records in a buffer; where there are none, `rest` bytes that do not make a record."""
 
-    def __init__(self, block: Block) -> None:
-        self.starts = block.starts - block.begin
-        self.size, self.offset = block.size, block.offset
-        self.value: int | None = None
-        self._message = framing.linked(block.buffer, block.starts, block.end)
+    buffer: bytearray
+    starts: np.ndarray
+    end: int
+    offset: int  # of the buffer's beginning in the file
+    rest: int = 0
 
-    def compute(self) -> None:
-        self.value = crc32c.checksum(self._message)
+
+def blocks(stream: Any, buffer: bytearray) -> Iterator[Block]:
+    """The records of a stream, as many at a time as the buffer holds, and what remains.
+
+    A record that does not fit makes a larger buffer, if its header can be believed.
+    """
+    filled = offset = 0
+    damage: DamagedStream | None = None
+    while True:
+        count = 0
+        if damage is None:
+            count, damage = _read_some(stream, memoryview(buffer)[filled:])
+        filled += count
+        starts, end = framing.starts_of_records(buffer, filled)
+        if len(starts):
+            yield Block(buffer, starts, end, offset)
+        elif damage is not None:  # after all that came before it
+            raise damage
+        elif not filled:
+            return
+        elif count == 0 or not _can_grow(buffer, filled):
+            yield Block(buffer, starts, 0, offset, filled)
+            return
+        else:
+            buffer = buffer + bytes(len(buffer))
+            continue
+        buffer[: filled - end] = buffer[end:filled]
+        offset += end
+        filled -= end
+
+
+def _read_some(stream: Any, target: memoryview) -> tuple[int, DamagedStream | None]:
+    filled = 0
+    while filled < len(target):
+        try:
+            count = stream.readinto(target[filled:])
+        except DamagedStream as damage:
+            return filled, damage
+        if not count:
+            break
+        filled += count
+    return filled, None
+
+
+def _can_grow(buffer: bytearray, filled: int) -> bool:
+    return filled >= framing.HEADER and framing.header_is_right(bytes(buffer[: framing.HEADER]))
 
 
 class _Tally:
@@ -154,41 +197,32 @@ class _Tally:
         self.number = self.good = self.data_bytes = self.offset = 0
         self.problems: list[Problem] = []
         self.ended = False
-        self._coming: collections.deque[_Sum] = collections.deque()
 
     def problem(self, record: int, offset: int, text: str) -> None:
         self.problems.append(Problem(record, offset, text))
         self.ended = self.ended or len(self.problems) >= _MOST_PROBLEMS
 
     def add(self, block: Block) -> None:
-        """Sum a block, on the thread that reads, and count those that have been summed."""
-        if len(block.starts):
-            following = _Sum(block)
-            self._coming.append(following)
-            block.later(following.compute)
-        self.settle()
-        if not len(block.starts) and not self.ended:
-            self.problem(self.number, block.offset, _why_not_a_record(block.rest, not self.number))
+        self.offset = block.offset
+        if block.rest:
+            text = _why_not_a_record(block.buffer[: block.rest], not self.number)
+            self.problem(self.number, block.offset, text)
             self.ended = True
-
-    def settle(self) -> None:
-        """Count the blocks whose sums are there."""
-        while self._coming and self._coming[0].value is not None and not self.ended:
-            block = self._coming.popleft()
-            if block.value == 0:
-                self._count_good(len(block.starts), block.size)
-            else:
-                self._look_closely(block)
-            self.offset = block.offset + block.size
+            return
+        if framing.all_right(block.buffer, block.starts, block.end):
+            self._count_good(len(block.starts), block.end)
+        else:
+            self._look_closely(block)
+        self.offset = block.offset + block.end
 
     def _count_good(self, count: int, size: int) -> None:
         self.number += count
         self.good += count
         self.data_bytes += size - count * framing.FRAME
 
-    def _look_closely(self, block: _Sum) -> None:
-        """Which records of a block are not in order (the buffer has been overwritten)."""
-        data = self._read_again(block.offset, block.size)
+    def _look_closely(self, block: Block) -> None:
+        """Which records of a block are not in order (the block has been overwritten)."""
+        data = self._read_again(block.offset, block.end)
         for start, size, fault in framing.judge(data, block.starts):
             if fault is None:
                 self._count_good(1, size)
@@ -202,7 +236,7 @@ class _Tally:
     def _read_again(self, offset: int, size: int) -> bytearray:
         with open_records(self._path, self._compression) as stream:
             if self._compression or is_remote(self._path):
-                skipped = bytearray(min(offset, PIECE_BYTES))
+                skipped = bytearray(min(offset, _BUFFER_BYTES))
                 while offset:
                     offset -= read_fully(stream, memoryview(skipped)[:offset])
             else:
@@ -212,10 +246,10 @@ class _Tally:
         return data
 
 
-def _why_not_a_record(rest: bytes, first: bool) -> str:
+def _why_not_a_record(rest: bytearray, first: bool) -> str:
     size = len(rest)
     if size >= framing.HEADER:
-        header = rest[: framing.HEADER]
+        header = bytes(rest[: framing.HEADER])
         if framing.header_is_right(header):
             length = int.from_bytes(header[:8], "little")
             return (

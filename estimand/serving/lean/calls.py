@@ -36,6 +36,7 @@ class Calls:
 
     def open(self, stream: Stream) -> None:
         self.streams[stream.id] = stream
+        stream.calls = self
         opening = stream.opening
         if opening.refusal is not None:
             self._sender.end(stream, opening.refusal)
@@ -71,7 +72,11 @@ class Calls:
         except StatusError as error:
             self.fail(stream, error)
         else:
-            stream.task = self._loop.create_task(self._run(stream, body, compressed))
+            start = stream.opening.method.start
+            if start is not None and not compressed:
+                start(body, stream.deadline, stream)
+            else:
+                stream.task = self._loop.create_task(self._run(stream, body, compressed))
 
     def _is_compressed(self, stream: Stream, payload: bytes | bytearray) -> bool:
         """Judges a whole request on the way."""
@@ -128,10 +133,8 @@ class Calls:
                 await self._stream(stream, answer)
             else:
                 message = await answer
-                if not stream.gone:
-                    stream.task = None  # nothing to cancel any more
-                    gzip = self._limits.compress and opening.gzip
-                    self._sender.answer(stream, message, gzip)
+                stream.task = None  # nothing to cancel any more
+                self.answer(stream, message)
         except asyncio.CancelledError:
             stream.task = None
             self.fail(stream, StatusError.of("CANCELLED", "The call was cancelled."))
@@ -142,6 +145,11 @@ class Calls:
                 log.exception("a gRPC call failed")
             stream.task = None
             self.fail(stream, status)
+
+    def answer(self, stream: Stream, message: bytes) -> None:
+        if not stream.gone and stream.trailers is None:
+            gzip = self._limits.compress and stream.opening.gzip
+            self._sender.answer(stream, message, gzip)
 
     async def _inflated(self, body: bytes, encoding: bytes) -> bytes:
         arguments = body, encoding, self._limits.message_bytes

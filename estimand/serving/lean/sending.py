@@ -104,7 +104,8 @@ class Sender:
             _HEADERS_START, number, HEAD, size << 8, 0, number, 0, size - PREFIX_SIZE
         )
         self._out.append(start + message + _pack_trailers(_TRAILERS_START, number, OK_TRAILERS))
-        self._flush_soon()
+        if not self._flush_is_due:
+            self._flush_soon()
         self._done(stream)
 
     def message(self, stream: Stream, data: bytes, gzip: bool = False) -> None:

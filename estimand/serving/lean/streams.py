@@ -10,15 +10,21 @@ from typing import Any
 
 from estimand.serving.lean.frames import FIRST_WINDOW
 from estimand.serving.lean.headers import Metadata, Opening
+from estimand.serving.status import StatusError
 
 Deadline = float | None  # a time of the event loop
 
 
 @dataclass(frozen=True)
 class Unary:
-    """Bytes of the request, its deadline, and how to read its metadata; bytes of the answer."""
+    """Bytes of the request, its deadline, and how to read its metadata; bytes of the answer.
+
+    `start` is a quicker way to the same: it is given the bytes, the deadline, and a reply that is
+    told the answer.
+    """
 
     call: Callable[[bytes, Deadline, Callable[[], Metadata]], Awaitable[bytes]]
+    start: Callable[[bytes, Deadline, Any], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -26,13 +32,15 @@ class Streaming:
     """The same, with several answers."""
 
     call: Callable[[bytes, Deadline, Callable[[], Metadata]], AsyncIterator[bytes]]
+    start: None = None
 
 
 class Stream:
-    """A call from its headers to the end of its answer."""
+    """A call from its headers to the end of its answer; as a reply, it is told the answer."""
 
     __slots__ = (
         "body",
+        "calls",
         "deadline",
         "ended",
         "expected",
@@ -58,6 +66,7 @@ class Stream:
         self.opening = opening
         self.touched = now
         self.gone = False  # nothing of it may be sent any more
+        self.calls: Any = None  # those that it is one of
 
         # The request
         self.ended = False
@@ -77,3 +86,9 @@ class Stream:
         self.is_ready = False  # it has something to send, and a window
         self.unsent: deque[memoryview] | None = None
         self.trailers: bytes | None = None
+
+    def succeed(self, message: bytes) -> None:
+        self.calls.answer(self, message)
+
+    def fail(self, error: StatusError) -> None:
+        self.calls.fail(self, error)

@@ -57,7 +57,7 @@ def only(path: str, **arguments: str) -> est.records.FileReport:
 
 @pytest.fixture
 def small_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verifying, "PIECE_BYTES", 1 << 18)
+    monkeypatch.setattr(verifying, "_BUFFER_BYTES", 1 << 18)
 
 
 def test_whole_file_is_in_order(path: str, either_way: None, small_buffer: None) -> None:
@@ -147,10 +147,10 @@ def test_a_tfrecord_file_inside_a_record(tmp_path: Path) -> None:
 
 def test_records_found_side_by_side_are_those_found_one_by_one(path: str) -> None:
     data = bytearray(Path(path).read_bytes())
-    lanes = framing._lane_starts(data, 0, len(data), 316)
+    lanes = framing._lane_starts(data, len(data))
     assert lanes is not None
     assert len(lanes) >= 16
-    found, end = framing.starts_of_records(data, 0, len(data))
+    found, end = framing.starts_of_records(data, len(data))
     assert [*found.tolist(), end] == starts(path)
 
 

@@ -1,0 +1,49 @@
+"""From a version's directory to what answers: a SavedModel, a TFLite model or a custom servable."""
+
+from __future__ import annotations
+
+import os
+
+from estimand.serving import custom_ops, text_protos
+from estimand.serving.flags import Flags
+from estimand.serving.model_config import TENSORFLOW
+from estimand.serving.servable import LoadOptions, Servable
+from estimand.serving.servable_protocol import CustomAdapter, find_class
+from estimand.serving.status import not_found
+from estimand.serving.tflite import MODEL_FILE, TfliteModel
+
+_SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+
+
+class Opener:
+    """What the flags say of it, looked up once; ConfigError if they name what is not there."""
+
+    def __init__(self, flags: Flags) -> None:
+        self._custom = {name: find_class(name) for name in flags.servable}
+        custom_ops.load(flags.load_op_library)
+        self._prefers_tflite = flags.prefer_tflite_model or flags.use_tflite_model
+        self._options = LoadOptions(
+            tuple(flags.saved_model_tags.split(",")),
+            flags.tensorflow_intra_op_parallelism or flags.tensorflow_session_parallelism,
+            flags.tensorflow_inter_op_parallelism or flags.tensorflow_session_parallelism,
+            text_protos.read_session_config(flags.tensorflow_session_config_file),
+        )
+
+    def open(self, platform: str, path: str) -> Servable | CustomAdapter:
+        """Blocks while it loads."""
+        if platform != TENSORFLOW:
+            return CustomAdapter(path, self._custom[platform])
+        if self._prefers_tflite and os.path.exists(os.path.join(path, MODEL_FILE)):
+            return CustomAdapter(path, TfliteModel)
+        if "://" not in path and not any(
+            os.path.exists(os.path.join(path, name)) for name in _SAVED_MODEL_FILES
+        ):
+            raise not_found(
+                "Could not find SavedModel .pb or .pbtxt at supplied export directory path: "
+                f"{path}. Check that the directory exists and that you have the right permissions "
+                "for accessing it."
+            )
+        try:
+            return Servable(path, self._options)
+        except Exception as error:
+            raise custom_ops.explained(error) or error from error

@@ -1,0 +1,132 @@
+"""`:predict` for requests that came whole, past ASGI; all others go through `rest_face`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from estimand.serving import json_input, json_output, predicting, rest_routes
+from estimand.serving.direct import Prediction, Reply
+from estimand.serving.flags import Flags
+from estimand.serving.lanes import LoadedVersion
+from estimand.serving.manager import Manager
+from estimand.serving.metrics import Metrics
+from estimand.serving.predicting import Plan
+from estimand.serving.rest_routes import Route
+from estimand.serving.servable import DEFAULT_SIGNATURE
+from estimand.serving.status import StatusError, invalid
+
+_MAX_ROUTES = 1024
+
+
+def error_body(text: str) -> bytes:
+    return json.dumps({"error": text}).encode()
+
+
+def read_request(
+    version: LoadedVersion, document: Any, body: bytes, check_method: bool
+) -> tuple[Plan, list[np.ndarray], bool]:
+    """What to run, on which arrays, and whether these came as rows."""
+    name = json_input.signature_name(document)
+    plan = version.plans.get((name, ()))
+    if plan is None:
+        wanted = name or DEFAULT_SIGNATURE
+        if wanted not in version.servable.signatures:
+            raise invalid(f'Serving signature name: "{wanted}" not found in signature def')
+        plan = predicting.plan_for(version, name, (), check_method)
+    assert isinstance(plan, Plan)
+    arrays, as_rows = json_input.predict_inputs(document, plan.signature, body)
+    return plan, arrays, as_rows
+
+
+def write_answer(
+    manager: Manager,
+    version: LoadedVersion,
+    plan: Plan,
+    arrays: Any,
+    outputs: list[np.ndarray],
+    as_rows: bool,
+    size: int,
+) -> bytes:
+    """The answer's body; the request is logged if it is one of the sample."""
+    if manager.requests.wants(version.name):
+        manager.requests.add_predict(version, plan, arrays, outputs, size)
+    write = json_output.predictions if as_rows else json_output.outputs
+    return write(plan.outputs, outputs)
+
+
+class RestPredict:
+    """Finds routes and starts predictions; one for a server."""
+
+    def __init__(self, manager: Manager, metrics: Metrics, flags: Flags) -> None:
+        self.manager = manager
+        self.most_bytes = flags.rest_api_max_body_bytes
+        self.check_method = flags.enable_signature_method_name_check
+        self._metrics = metrics
+        self._timeout = flags.rest_api_timeout_in_ms / 1000
+        self._routes: dict[bytes, Route | None] = {}
+
+    def route(self, url: bytes) -> Route | None:
+        """None for all that is not a plain path of `:predict`."""
+        try:
+            return self._routes[url]
+        except KeyError:
+            if len(self._routes) >= _MAX_ROUTES:
+                self._routes.clear()
+            found = self._routes[url] = _plain_route(url)
+            return found
+
+    def start(self, route: Route, body: bytes, now: float, reply: Reply) -> None:
+        _RestPrediction(self, route, body, now + self._timeout, reply, self._metrics).start()
+
+
+def _plain_route(url: bytes) -> Route | None:
+    try:
+        route = rest_routes.find("POST", url.decode("ascii"))
+    except (StatusError, UnicodeDecodeError):
+        return None
+    return route if route.action == "predict" else None
+
+
+class _RestPrediction(Prediction):
+    __slots__ = ("_as_rows", "_owner", "_route")
+    entrypoint = "REST"
+
+    def __init__(
+        self,
+        owner: RestPredict,
+        route: Route,
+        body: bytes,
+        deadline: float,
+        reply: Reply,
+        metrics: Metrics,
+    ) -> None:
+        super().__init__(body, deadline, reply, metrics)
+        self._owner = owner
+        self._route = route
+        self._as_rows = True
+
+    def read(self) -> tuple[Plan, list[np.ndarray]]:
+        owner, route = self._owner, self._route
+        document = json_input.parse(self.body)
+        version = self.hold(owner.manager.find(route.model, route.version, route.label))
+        plan, arrays, self._as_rows = read_request(version, document, self.body, owner.check_method)
+        return plan, arrays
+
+    @property
+    def model(self) -> str:
+        return self._route.model if self._route.model in self._owner.manager.models else ""
+
+    def write(self, outputs: list[np.ndarray]) -> bytes:
+        assert self.version is not None
+        return write_answer(
+            self._owner.manager,
+            self.version,
+            self.plan,
+            self.arrays,
+            outputs,
+            self._as_rows,
+            len(self.body),
+        )

@@ -1,0 +1,135 @@
+"""Tensors that cross between a worker and its servers, put into few messages."""
+
+from __future__ import annotations
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimand.core import tf_private
+from estimand.engine.distributed.bundling import bundled
+
+_HERE = "/job:localhost/replica:0/task:0/device:CPU:0"
+
+
+class Step:
+    """A step of a model with three tables and two dense variables, as a graph."""
+
+    def __init__(self, batch: int | None = 4) -> None:
+        self.variables = [
+            tf.Variable(np.arange(20.0, dtype=np.float32).reshape(10, 2) / (n + 1))
+            for n in range(3)
+        ]
+        self.variables += [tf.Variable([[1.0], [-2.0]]), tf.Variable(0.25, dtype=tf.float64)]
+        self.graph = tf.Graph()
+        with self.graph.as_default():
+            self.handles = [
+                tf.compat.v1.placeholder(tf.resource, [], name=f"handle_{n}")
+                for n in range(len(self.variables))
+            ]
+            self.ids = tf.compat.v1.placeholder(tf.int64, [batch], name="ids")
+            self.outputs = self._build()
+
+    def _build(self) -> list:
+        *tables, kernel, scale = self.handles
+        ids = [(self.ids + n) % 10 for n in range(len(tables))]
+        rows = [
+            tf.raw_ops.ResourceGather(resource=t, indices=i, dtype=tf.float32)
+            for t, i in zip(tables, ids, strict=True)
+        ]
+        for row in rows:
+            row.set_shape([self.ids.shape[0], 2])
+        weights = tf.raw_ops.ReadVariableOp(resource=kernel, dtype=tf.float32)
+        weights.set_shape([2, 1])
+        factor = tf.raw_ops.ReadVariableOp(resource=scale, dtype=tf.float64)
+        factor.set_shape([])
+        out = sum(rows) @ weights * tf.cast(factor, tf.float32)
+        loss = tf.reduce_sum(out * out)
+        gradients = tf.gradients(loss, [*rows, weights])
+        updates = [
+            tf.raw_ops.ResourceScatterAdd(resource=t, indices=u[0], updates=g[: tf.size(u[0])])
+            for t, u, g in zip(tables, map(tf.unique, ids), gradients[:3], strict=True)
+        ]
+        updates.append(tf.raw_ops.AssignSubVariableOp(resource=kernel, value=gradients[3]))
+        with tf.control_dependencies(updates):
+            return [tf.identity(loss, name="loss"), tf.identity(out, name="out")]
+
+    def run(self, definition, ids) -> list[np.ndarray]:
+        """The outputs, and the variables afterwards."""
+
+        @tf.function(autograph=False)
+        def step(ids):
+            given = {
+                h.name: tf_private.capture(v.handle)
+                for h, v in zip(self.handles, self.variables, strict=True)
+            }
+            return tf.graph_util.import_graph_def(
+                definition, {**given, "ids:0": ids}, [t.name for t in self.outputs]
+            )
+
+        before = [v.numpy() for v in self.variables]
+        found = [t.numpy() for t in step(tf.constant(ids, tf.int64))]
+        found += [v.numpy() for v in self.variables]
+        for variable, value in zip(self.variables, before, strict=True):
+            variable.assign(value)
+        return found
+
+    @property
+    def definition(self):
+        part = self.graph.as_graph_def()
+        outside = [node for node in part.node if node.op == "Placeholder"]
+        for node in outside:
+            part.node.remove(node)
+        return part
+
+
+def messages(definition, servers) -> collections.Counter:
+    """How many tensors go from where to where, if each is sent once."""
+    places = {}
+    for node in definition.node:
+        used = [servers[i] for i in node.input if i in servers]
+        places[node.name] = used[0] if used else node.device
+    sent = set()
+    constants = {n.name for n in definition.node if n.op == "Const"}
+    for node in definition.node:
+        for tensor in node.input:
+            name = tensor.split(":")[0]
+            if tensor[0] != "^" and tensor not in servers and name not in constants:
+                sent.add((tensor, places.get(name, ""), places[node.name]))
+    return collections.Counter((a, b) for _, a, b in sent if a != b)
+
+
+@pytest.mark.parametrize("batch", [4, None])
+def test_a_step_computes_the_same_with_one_message_each_way_at_a_time(batch):
+    step = Step(batch)
+    servers = {f"handle_{n}": _HERE for n in range(5)}
+    joined = bundled(step.definition, step.graph, servers)
+    assert sum(messages(step.definition, servers).values()) > 12
+    # Indices there, rows and dense variables back, gradients there.
+    assert messages(joined, servers) == {("", _HERE): 2, (_HERE, ""): 1}
+    ids = [3, 3, 9, 0]
+    for one, other in zip(step.run(joined, ids), step.run(step.definition, ids), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_tables_on_two_servers_have_bundles_of_their_own():
+    step = Step()
+    first, second = "/job:ps/task:0/device:CPU:0", "/job:ps/task:1/device:CPU:0"
+    servers = {f"handle_{n}": second if n == 2 else first for n in range(5)}
+    found = messages(bundled(step.definition, step.graph, servers), servers)
+    assert found == {("", first): 2, (first, ""): 1, ("", second): 2, (second, ""): 1}
+
+
+def test_a_large_tensor_goes_alone():
+    step = Step(200_000)
+    servers = {f"handle_{n}": _HERE for n in range(5)}
+    alone = messages(step.definition, servers)[_HERE, ""]
+    assert messages(bundled(step.definition, step.graph, servers), servers)[_HERE, ""] == 4 < alone
+
+
+def test_a_step_without_servers_stays_as_it_is():
+    step = Step()
+    part = step.definition
+    assert bundled(part, step.graph, {}) is part
