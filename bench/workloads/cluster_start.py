@@ -32,7 +32,11 @@ class FirstStep(est.SessionRunHook):
 
 
 estimator = est.Estimator(dnn.v1_model_fn(tf, est), model_dir="model")
-estimator.train(lambda: dnn.dataset(tf), max_steps=2, hooks=[FirstStep()])
+est.train_and_evaluate(
+    estimator,
+    est.TrainSpec(lambda: dnn.dataset(tf), max_steps=2, hooks=[FirstStep()]),
+    est.EvalSpec(lambda: dnn.dataset(tf), steps=1),
+)
 """
 
 

@@ -24,9 +24,7 @@ def start(workers: int = 1, servers: int = 1) -> dict[str, list[int]]:
     _ = est.Estimator  # loaded when first used, and here for all of them
     sizes = {"chief": 1, "worker": workers, "ps": servers}
     ports = iter(free_ports(sum(sizes.values())))
-    cluster = {
-        role: [f"127.0.0.1:{next(ports)}" for _ in range(n)] for role, n in sizes.items()
-    }
+    cluster = {role: [f"127.0.0.1:{next(ports)}" for _ in range(n)] for role, n in sizes.items()}
 
     def become(role: str, index: int) -> None:
         task = {"type": role, "index": index}

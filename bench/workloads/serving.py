@@ -9,6 +9,7 @@ the steadiest of the values on a shared machine.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -26,8 +27,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from environments import PROJECT
 from turns import Turns
-from workload import Measure
+from workload import Contestant, Measure
 
 SMALL = (32, 128, 64, 10)
 LARGE = (32, 2048, 2048, 10)  # 4 million weights
@@ -317,8 +319,43 @@ def take_turns(turns: Turns, server: Served, loads: dict[str, Callable[[float], 
         turns.report(**values)
 
 
-def measures(key: str, title: str) -> list[Measure]:
-    """Those of one load."""
+Loads = Callable[[int], dict[str, Callable[[float], Load]]]  # of a port
+
+
+@dataclass(frozen=True)
+class Race:
+    """One row through the small network: how a server is asked, and loaded."""
+
+    ask: Callable[[int], np.ndarray]
+    loads: Loads
+    flags: Callable[[int], tuple[str, ...]]  # that make our server listen at a port
+    tool: str
+
+    def ours(self, name: str, *flags: str) -> Contestant:
+        def command(port: int) -> list[str]:
+            return estimand_command(base_path(), *self.flags(port), *flags)
+
+        return Contestant(name, PROJECT, functools.partial(self._run, command))
+
+    def peer(self, name: str, which: str, environment: str = PROJECT) -> Contestant:
+        return Contestant(
+            name, environment, functools.partial(self._run, functools.partial(peer_command, which))
+        )
+
+    def _run(self, command: Callable[[int], list[str]], turns: Turns) -> None:
+        tools_are_there(self.tool)
+        port = free_port()
+        server = Served(command(port), port)
+        server.wait_until(lambda: self.ask(port), expected(SMALL))
+        take_turns(turns, server, self.loads(port))
+
+
+def measures(**titles: str) -> list[Measure]:
+    """Those of each load: its key, and what it is."""
+    return [one for key, title in titles.items() for one in _measures_of(key, title)]
+
+
+def _measures_of(key: str, title: str) -> list[Measure]:
     return [
         Measure(key, title, "requests/s"),
         Measure(f"{key}_cpu", f"{title}: CPU of the server", "µs/request", "seconds"),

@@ -2,6 +2,10 @@
 
 It reads headers (but looks at none), joins messages and counts windows, as every server has to;
 it has no limits, no errors, no deadlines, and gives up where a window is full: not for use.
+
+Headers are read with the `hpack` package, unless the block is remembered. By default that is only
+one that begins with an index into HPACK's table; h2load's begin with the path as a text, and are
+read each time. `remember_all` is for all blocks that leave the table as it is.
 """
 
 from __future__ import annotations
@@ -48,7 +52,7 @@ def encode(outputs: np.ndarray) -> bytes:
     return _length_delimited(0x0A, entry)
 
 
-def serve(port: int, run: Callable[[np.ndarray], np.ndarray]) -> None:
+def serve(port: int, run: Callable[[np.ndarray], np.ndarray], remember_all: bool) -> None:
     import hpack
     import uvloop
     from tensorflow_serving.apis import predict_pb2
@@ -131,10 +135,10 @@ def serve(port: int, run: Callable[[np.ndarray], np.ndarray]) -> None:
             if found is None:
                 before = len(self.decoder.header_table.dynamic_entries)
                 found = dict(self.decoder.decode(block, raw=True))
-                if len(self.decoder.header_table.dynamic_entries) == before:
-                    self.known[block] = found  # nothing changed: it will mean the same again
-                else:
+                if len(self.decoder.header_table.dynamic_entries) != before:
                     self.known.clear()
+                elif remember_all or block[0] & 0x80:
+                    self.known[block] = found  # nothing changed: it will mean the same again
             return found
 
         def done(self, stream: int, message: bytes) -> None:

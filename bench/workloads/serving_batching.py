@@ -31,10 +31,7 @@ WORKLOAD = Workload(
         Contestant(_ON, PROJECT, functools.partial(estimand, True)),
         Contestant(_OFF, PROJECT, functools.partial(estimand, False)),
     ],
-    measures=[
-        *serving.measures("c32", "32 connections"),
-        *serving.measures("c1", "1 connection"),
-    ],
+    measures=serving.measures(c32="32 connections", c1="1 connection"),
     baseline=[_OFF],
     targets=[
         Target(_ON, [_OFF], at_least=5, measure="c32"),

@@ -7,6 +7,7 @@ as ours, and nothing around it: they show what the machine and the libraries lea
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import sys
 from collections.abc import Callable
@@ -100,10 +101,10 @@ def grpcio_eager(port: int, model: str) -> None:
     server.wait_for_termination()
 
 
-def bare_http2(port: int, model: str) -> None:
+def bare_http2(port: int, model: str, remember_all: bool = False) -> None:
     from workloads import serving_bare_http2
 
-    serving_bare_http2.serve(port, session_callable(model))
+    serving_bare_http2.serve(port, session_callable(model), remember_all)
 
 
 # ---------------------------------------------------------------- REST
@@ -188,6 +189,7 @@ def bare_asgi(port: int, model: str) -> None:
 PEERS = {
     "grpcio_eager": grpcio_eager,
     "bare_http2": bare_http2,
+    "barest_http2": functools.partial(bare_http2, remember_all=True),
     "fastapi_keras": fastapi_keras,
     "litserve_session": litserve_session,
     "bare_asgi": bare_asgi,

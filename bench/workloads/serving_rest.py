@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from environments import PROJECT, WEB
-from turns import Turns
-from workload import Contestant, Target, Workload
+from environments import WEB
+from workload import Target, Workload
 
 from workloads import serving
 
@@ -18,39 +17,22 @@ _BARE = "bare uvicorn, orjson, session"
 
 
 def _loads(port: int) -> dict[str, Callable[[float], serving.Load]]:
-    serving.tools_are_there("wrk")
-    return {f"c{n}": functools.partial(serving.wrk, port, n) for n in (1, 32)}
+    return {f"c{n}": functools.partial(serving.wrk, port, n) for n in (32, 1)}
 
 
-def _race(turns: Turns, command: list[str], port: int) -> None:
-    server = serving.Served(command, port)
-    server.wait_until(lambda: serving.ask_rest(port), serving.expected(serving.SMALL))
-    serving.take_turns(turns, server, _loads(port))
-
-
-def estimand(turns: Turns) -> None:
-    port = serving.free_port()
-    flags = ("--port=0", f"--rest_api_port={port}")
-    _race(turns, serving.estimand_command(serving.base_path(), *flags), port)
-
-
-def peer(name: str, turns: Turns) -> None:
-    port = serving.free_port()
-    _race(turns, serving.peer_command(name, port), port)
-
+_RACE = serving.Race(
+    serving.ask_rest, _loads, lambda port: ("--port=0", f"--rest_api_port={port}"), "wrk"
+)
 
 WORKLOAD = Workload(
     title="REST predict, one row, small network",
     contestants=[
-        Contestant(_OURS, PROJECT, estimand),
-        Contestant(_BARE, PROJECT, functools.partial(peer, "bare_asgi")),
-        Contestant(_LITSERVE, WEB, functools.partial(peer, "litserve_session")),
-        Contestant(_FASTAPI, WEB, functools.partial(peer, "fastapi_keras")),
+        _RACE.ours(_OURS),
+        _RACE.peer(_BARE, "bare_asgi"),
+        _RACE.peer(_LITSERVE, "litserve_session", WEB),
+        _RACE.peer(_FASTAPI, "fastapi_keras", WEB),
     ],
-    measures=[
-        *serving.measures("c32", "32 connections"),
-        *serving.measures("c1", "1 connection"),
-    ],
+    measures=serving.measures(c32="32 connections", c1="1 connection"),
     baseline=[_BARE],
     targets=[
         Target(_OURS, [_LITSERVE], at_least=15, measure="c32"),

@@ -56,7 +56,7 @@ WORKLOAD = Workload(
         Contestant(_SWAPPING, PROJECT, functools.partial(estimand, True)),
     ],
     measures=[
-        *(m for m in serving.measures("c32", "32 connections") if not m.key.endswith("_p99")),
+        *(m for m in serving.measures(c32="32 connections") if not m.key.endswith("_p99")),
         Measure("c32_p99", "32 connections: 99th percentile", "ms", "share"),
         Measure("c32_good", "32 connections: answered", "%"),
     ],

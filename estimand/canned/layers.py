@@ -31,16 +31,25 @@ def batch_norm(inputs: tf.Tensor, training: bool) -> tuple[tf.Tensor, list[Any]]
     size, dtype = [inputs.shape[-1]], inputs.dtype
     gamma = _v1.get_variable("gamma", size, dtype, _v1.ones_initializer())
     beta = _v1.get_variable("beta", size, dtype, _v1.zeros_initializer())
-    mean = _v1.get_variable("moving_mean", size, dtype, _v1.zeros_initializer(), trainable=False)
-    variance = _v1.get_variable(
-        "moving_variance", size, dtype, _v1.ones_initializer(), trainable=False
-    )
+    mean = _moving_average("moving_mean", size, dtype, _v1.zeros_initializer())
+    variance = _moving_average("moving_variance", size, dtype, _v1.ones_initializer())
     if not training:
         outputs = _normalized(inputs, mean, variance, beta, gamma)
         return outputs, []
     batch_mean, batch_variance = tf.nn.moments(inputs, [0])
     outputs = _normalized(inputs, batch_mean, batch_variance, beta, gamma)
     return outputs, [_move(mean, batch_mean), _move(variance, batch_variance)]
+
+
+def _moving_average(name: str, size: list[int], dtype: tf.DType, initializer: Any) -> tf.Variable:
+    """Assigned as a whole, so a partitioner of an enclosing scope is not for it."""
+    scope = _v1.get_variable_scope()
+    partitioner = scope.partitioner
+    scope.set_partitioner(None)
+    try:
+        return _v1.get_variable(name, size, dtype, initializer, trainable=False)
+    finally:
+        scope.set_partitioner(partitioner)
 
 
 def _normalized(

@@ -69,7 +69,7 @@ def suits_onednn(program: StepProgram) -> bool:
 
 def guess(trace: Trace) -> str:
     """Without a trial: single-threaded for models so small that scheduling dominates."""
-    if trace.served:
+    if trace.elsewhere:
         return PLAIN  # the other executors know one device only
     parameters = sum(v.shape.num_elements() for v in _fixed_size_variables(trace) if v.trainable)
     return SINGLE_THREAD if parameters <= _SMALL_MODEL_PARAMETERS else PLAIN

@@ -152,10 +152,12 @@ class TrainingLoop:
 
     def _tell_what_is_left_over(self) -> None:
         if self._feeder.left_over:
+            left = self._feeder.left_over
             _log.info(
-                "%d batches at the end of the input were left out: a step takes one for each "
-                "replica, and there were not enough for all of them.",
-                self._feeder.left_over,
+                "%d %s left out at the end of the input: a step takes one for each replica, and "
+                "there were not enough for all of them.",
+                left,
+                "batch" if left == 1 else "batches",
             )
 
     def _finished(self) -> bool:

@@ -122,7 +122,11 @@ class StepProgram:
         key = self._shapes_key
         if key not in self._wholes:
             self._wholes[key] = whole_loop.WholeLoop(
-                self.trace, self._batch_shapes, self._place_step, self._result.dtype
+                self.trace,
+                self._batch_shapes,
+                self._place_step,
+                self._result.dtype,
+                [self._result, *self.targets],
             )
         return self._wholes[key]
 

@@ -66,7 +66,7 @@ class Trace:
     variables: TracedVariables
     global_step: tf.Variable
     strategy: tf.distribute.Strategy | None = None
-    served: bool = False  # the variables are on parameter servers
+    elsewhere: bool = False  # the variables are on another device than that of functions
     stop: StopVote | None = None  # where several processes have to stop together
     step_effects: list[tf.Operation] = field(default_factory=list)
     tensor_summaries: list[TensorSummary] = field(default_factory=list)
@@ -154,6 +154,7 @@ def trace_model(
     def build(*flat_inputs: tf.Tensor) -> list[tf.Tensor]:
         graph = tf.compat.v1.get_default_graph()
         tf_private.order_control_flow_bodies(graph)
+        tf_private.tell_tensors_apart(graph)
         if seed is not None:
             tf.compat.v1.set_random_seed(seed)
         with (
@@ -184,7 +185,7 @@ def trace_model(
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(building_scopes(seed))
-        if strategy is None and store.servers is None:  # that executor knows one device only
+        if strategy is None and not store.elsewhere:  # that executor knows one device only
             stack.enter_context(tf_private.single_threaded_tracing())
         wrapped = tf.compat.v1.wrap_function(build, signature)
     graph = wrapped.graph
@@ -194,7 +195,7 @@ def trace_model(
         wrapped=wrapped,
         inputs=list(graph.inputs[: len(signature)]),
         strategy=strategy,
-        served=store.servers is not None,
+        elsewhere=store.elsewhere,
         **built,
     )
     effects.name_resources(graph, store.owner)
@@ -266,6 +267,7 @@ def _finish(trace: Trace) -> None:
         train_op = trace.spec.train_op
         needed = effects.ancestors([getattr(train_op, "op", train_op), *writes])
         effects.warn_about_unwired_updates(graph, needed)
+        randomness.warn_about_uncovered_ops(needed.values())
         randomness.key_random_ops_by_step(
             graph, trace.global_step, replicas.number_of_worker(trace.strategy)
         )

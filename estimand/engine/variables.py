@@ -22,6 +22,7 @@ from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.engine.distributed.mirrored import make_variable, with_keras_aggregation
 from estimand.engine.distributed.parameter_servers import Servers, in_sync
+from estimand.engine.distributed.replicas import first_device_is_default
 from estimand.engine.engine_variable import EngineVariable
 
 _Keys = tf.compat.v1.GraphKeys
@@ -95,6 +96,11 @@ class VariableStore:
         # Trained, but not saved: then the values in memory are all there is of the model.
         self.only_in_memory = False
         self._touched = False
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether variables are on another device than functions run on by default."""
+        return self.servers is not None or not first_device_is_default(self.strategy)
 
     @contextlib.contextmanager
     def tracing(

@@ -4,6 +4,9 @@ The batches of the block are taken from the input first and stacked; the compile
 over them and touches nothing else. Compiling takes about a second, and is done once: the stack
 always has the same number of places, of which a block uses as many as it has steps. So a step
 computes the same, to the last bit, whichever block it falls into.
+
+What XLA computes of a label out of range is NaN. So labels are looked at before they go into the
+compiled loop, and a wrong one is the error that it is elsewhere.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ _CANNOT = (
 )  # fmt: skip
 # An index out of range is an error in TensorFlow; XLA takes the nearest one.
 _UNCHECKED = ("Gather", "ResourceGather", "ResourceScatter", "Scatter", "TensorScatter")
+_OF_LABELS = "SparseSoftmaxCrossEntropyWithLogits"
+_HANDED_ON = ("Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "Cast")
 _SLOWER = ("Conv", "DepthwiseConv", "MaxPool", "AvgPool", "FusedBatchNorm")
 
 _Targets = Sequence[tf.Operation | tf.Tensor]
@@ -71,7 +76,23 @@ def obstacle(trace: Trace, targets: _Targets, shapes: Sequence[tf.TensorShape]) 
 
 def is_promising(trace: Trace, targets: _Targets) -> bool:
     """Whether to try it unasked: where it may be faster, and meets bad data as TensorFlow does."""
-    return not any(op.type.startswith(_UNCHECKED + _SLOWER) for op in _needed(targets))
+    unwanted = any(op.type.startswith(_UNCHECKED + _SLOWER) for op in _needed(targets))
+    return not unwanted and None not in _labels(trace, targets)
+
+
+def _labels(trace: Trace, targets: _Targets) -> list[tuple[int, int] | None]:
+    """For each loss that takes class numbers: which of the inputs they are, and how many there
+    may be; None where they come from elsewhere."""
+    inputs = {tensor.name: i for i, tensor in enumerate(trace.inputs)}
+    found: list[tuple[int, int] | None] = []
+    for op in _needed(targets):
+        if op.type == _OF_LABELS:
+            classes, labels = op.inputs[0].shape[-1], op.inputs[1]
+            while labels.op.type in _HANDED_ON:
+                labels = labels.op.inputs[0]
+            index = inputs.get(labels.name) if labels.dtype.is_integer else None
+            found.append(None if index is None or classes is None else (index, classes))
+    return found
 
 
 def _capacity(inputs: Sequence[tf.Tensor], shapes: Sequence[tf.TensorShape]) -> int:
@@ -93,7 +114,9 @@ class WholeLoop:
         shapes: Sequence[tf.TensorShape],
         one_step: Callable[[list[tf.Tensor]], tf.Tensor],
         result_type: tf.DType,
+        targets: _Targets = (),
     ) -> None:
+        self._labels = [pair for pair in _labels(trace, targets) if pair is not None]
         self.capacity = _capacity(trace.inputs, shapes)
         self.batch_spec = [
             tf.TensorSpec(shape, tensor.dtype)
@@ -123,4 +146,21 @@ class WholeLoop:
             tf.TensorArray(s.dtype, self.capacity, element_shape=s.shape) for s in self.batch_spec
         ]
         done = tf.while_loop(lambda i, *_: i < steps, take, (tf.constant(0), *arrays))
-        return self._run(steps, *(array.stack() for array in done[1:]))
+        batches = [array.stack() for array in done[1:]]
+        for index, classes in self._labels:
+            steps += _checked(batches[index], classes)
+        return self._run(steps, *batches)
+
+
+def _checked(labels: tf.Tensor, classes: int) -> tf.Tensor:
+    """Zero; or the error of the ordinary op, if there is one out of range."""
+    labels = tf.cast(labels, tf.int64)
+    wrong = (labels < 0) | (labels >= classes)
+
+    def fail() -> tf.Tensor:
+        which = tf.boolean_mask(labels, wrong)
+        logits = tf.zeros([tf.size(which), classes])
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=which, logits=logits)
+        return tf.cast(losses[0] < 0, tf.int32)  # something that depends on it
+
+    return tf.cond(tf.reduce_any(wrong), fail, lambda: tf.constant(0))

@@ -56,6 +56,27 @@ def saving_listeners(given: Sequence[Any] | None) -> None:
             )
 
 
+# By name: TensorFlow has two of each, one for version 1.
+_DEFAULT_STRATEGY = "_DefaultDistributionStrategy"
+_UNKNOWN_STRATEGIES = ("CentralStorageStrategy", "TPUStrategy", "ParameterServerStrategyV1")
+
+
+def strategies(config: RunConfig) -> RunConfig:
+    """`config` without strategies that stand for having none; others must be known here."""
+    for name in ("train_distribute", "eval_distribute"):
+        given = type(getattr(config, name)).__name__
+        if given.startswith(_DEFAULT_STRATEGY):  # of tf.distribute.get_strategy()
+            config = config.replace(**{name: None})
+        elif given.startswith(_UNKNOWN_STRATEGIES):
+            raise ConfigError(
+                f"RunConfig({name}=...) cannot be a {given} "
+                f"({type(getattr(config, name)).__module__}). Give a tf.distribute strategy out of "
+                "OneDeviceStrategy, MirroredStrategy, MultiWorkerMirroredStrategy, "
+                "ParameterServerStrategy; or none."
+            )
+    return config
+
+
 def trains_here(config: RunConfig) -> None:
     if config.task_type in ("evaluator", "ps"):
         raise ConfigError(

@@ -63,7 +63,7 @@ class Estimator:
         params: Any = None,
         warm_start_from: Any = None,
     ) -> None:
-        self._config = _with_model_dir(config, model_dir)
+        self._config = checks.strategies(_with_model_dir(config, model_dir))
         self._model_dir: str = self._config.model_dir or ""
         self._session_config = self._config.session_config or default_session_config()
         self._params = copy.deepcopy(params or {})

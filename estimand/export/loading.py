@@ -6,12 +6,13 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from estimand.core.closing import Closing
 from estimand.core.errors import InputError, NoModelError
 from estimand.export import reading
 from estimand.export.arrays import TensorInfo
@@ -55,7 +56,7 @@ def load_model(
     raise NoModelError(f"The versions in {os.fsdecode(directory)!r} vanish while being loaded.")
 
 
-class LoadedModel:
+class LoadedModel(Closing):
     """An exported model in memory. Calling it calls its default signature.
 
     Several threads may call it at the same time. `close()`, or leaving a `with` block, frees it.
@@ -107,17 +108,6 @@ class LoadedModel:
     def close(self) -> None:
         self._session.close()
         self._hold.release()
-
-    def __enter__(self) -> LoadedModel:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"LoadedModel({self.directory!r}, signatures={sorted(self._signatures)})"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import functools
+import itertools
+import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -101,6 +104,7 @@ class CsvColumns:
 
 
 DECODE = "estimand_decode_csv"
+_NUMBERS_PER_TEXT = 20
 
 
 def make_columns(
@@ -110,7 +114,7 @@ def make_columns(
     column_defaults: Mapping[str, Any] | Sequence[Any] | None,
     numeric_default: float | None,
     dialect: Dialect,
-    sample: Iterable[Sequence[str]],
+    sample: Sequence[Sequence[str]],
 ) -> CsvColumns:
     """The columns to read, with types from `column_defaults` or else from sample rows."""
     repeated = sorted({name for name in names if list(names).count(name) > 1})
@@ -123,7 +127,29 @@ def make_columns(
     given = _given_defaults(where, names, chosen, column_defaults)
     guessed = _guess_types(len(names), sample, dialect.na_value)
     read = [_column(where, names[i], i, given.get(i), guessed[i], numeric_default) for i in chosen]
+    for column in read:
+        if column.inferred and column.dtype == tf.string:
+            values = [row[column.index] for row in sample if len(row) == len(names)]
+            _warn_of_few_texts(where, column.name, [v for v in values if v])
     return CsvColumns(tuple(names), tuple(read), dialect)
+
+
+def _warn_of_few_texts(where: str, name: str, values: Sequence[str]) -> None:
+    """A number that is misspelt makes a column of texts; that should not pass unnoticed."""
+    allowed = len(values) // _NUMBERS_PER_TEXT
+    texts = list(itertools.islice((v for v in values if not is_number(v)), allowed + 1))
+    if 0 < len(texts) <= allowed:
+        _warn_once(
+            f"{where}: column {name!r} is read as text, because {len(texts)} of its first "
+            f"{len(values)} values are no numbers ({', '.join(map(repr, texts[:3]))}). If they "
+            f"are mistakes, say what the column is, column_defaults={{{name!r}: tf.float32}}; "
+            "if they mean a missing value, na_value='...' and numeric_default=0."
+        )
+
+
+@functools.cache  # an input function is called for every evaluation
+def _warn_once(text: str) -> None:
+    logging.getLogger("tensorflow").warning(text)
 
 
 def check_known(where: str, what: str, wanted: Iterable[str], names: Sequence[str]) -> None:

@@ -25,6 +25,7 @@ from estimand.inputs.csv_columns import (
     make_columns,
 )
 from estimand.inputs.csv_faults import decodes, first_fault
+from estimand.inputs.elsewhere import warn_if_not_counted
 from estimand.inputs.files import InputFile, Paths, decoded, is_utf8, text_files
 from estimand.inputs.lines import (
     BLOCK,
@@ -152,6 +153,8 @@ class CsvInputFn:
     ) -> tf.data.Dataset:
         found = text_files(_WHERE, self.files, self.compression)
         columns, skip = self._look_at(found)
+        if self.on_error == "skip":
+            warn_if_not_counted(_WHERE, "rows")
         if self.label_name is not None:
             read = [column.name for column in columns.read]
             check_known(_WHERE, "label_name", [self.label_name], read)

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core.errors import InputError
+from estimand.inputs.elsewhere import runs_elsewhere
 from estimand.inputs.files import InputFile, usable_cores
 from estimand.inputs.order import Epoch
 
@@ -52,7 +53,8 @@ class LineFiles:
         """Lines, those that are no data among them; when shuffling, from several files in turn."""
         parts = self._listed(epoch)
         files = tf.data.Dataset.from_tensor_slices(parts)
-        read = functools.partial(_lines_of, any(file.compression for file in self.files))
+        compressed = any(file.compression for file in self.files)
+        read = functools.partial(_lines_of, compressed and not runs_elsewhere())
         if len(self.files) == 1:
             lines = read(*(part[0] for part in parts))
         elif epoch is None or self.every[0] > 1:
@@ -98,6 +100,7 @@ class LineFiles:
         self, where: str, comment: str | None, readable: Callable[[bytes], bool]
     ) -> None:
         """There is a line for every pipeline; none at all would be waited for for ever."""
+        check_whole_if_elsewhere(where, self.files)
         lines = (line for _, _, line in self.rows(comment) if readable(line))
         needed = self.every[0]
         there = len(list(itertools.islice(lines, needed)))
@@ -177,6 +180,14 @@ def compression_fault(where: str, files: Sequence[InputFile]) -> InputError | No
                 f"{where}: {fault}. The compressed file is cut or damaged; copy or write it again."
             )
     return None
+
+
+def check_whole_if_elsewhere(where: str, files: Sequence[InputFile]) -> None:
+    """Look through compressed files now, where their reading cannot end with looking at them."""
+    if runs_elsewhere():
+        fault = compression_fault(where, files)
+        if fault is not None:
+            raise fault
 
 
 def missing_file(where: str, files: Sequence[InputFile]) -> InputError | None:

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from estimand.core.errors import InputError
 from estimand.inputs.call import name_of
+from estimand.inputs.elsewhere import pipelines_run_elsewhere
 
 # Words for what tf.data calls sharding policies.
 _MODES = {
@@ -58,7 +59,8 @@ def service(
 
     @functools.wraps(input_fn)
     def served(*args: Any, **kwargs: Any) -> tf.data.Dataset:
-        dataset = input_fn(*args, **kwargs)
+        with pipelines_run_elsewhere():
+            dataset = input_fn(*args, **kwargs)
         if not isinstance(dataset, tf.data.Dataset):
             raise InputError(
                 f"{where}: the input function has to return a tf.data.Dataset, which the service "

@@ -16,6 +16,7 @@ from estimand.inputs.broken_data import (
     keep_readable,
     skipped_sentence,
 )
+from estimand.inputs.elsewhere import warn_if_not_counted
 from estimand.inputs.files import InputFile, Paths, is_utf8, not_utf8, text_files
 from estimand.inputs.lines import (
     BLOCK,
@@ -101,6 +102,8 @@ class TextInputFn:
         mode: str | None = None,
         input_context: tf.distribute.InputContext | None = None,
     ) -> tf.data.Dataset:
+        if self.on_error == "skip":
+            warn_if_not_counted(_WHERE, "lines")
         order = self.order.for_mode(mode)
         reading = TextReading(self)
         note_source(reading)

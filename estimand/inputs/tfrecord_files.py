@@ -12,8 +12,9 @@ import tensorflow as tf
 from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
 from estimand.inputs import tfrecord_cache, tfrecord_faults
-from estimand.inputs.files import usable_cores
-from estimand.inputs.lines import nothing_if_whole
+from estimand.inputs.elsewhere import runs_elsewhere, warn_if_not_counted
+from estimand.inputs.files import InputFile, usable_cores
+from estimand.inputs.lines import check_whole_if_elsewhere, nothing_if_whole
 from estimand.inputs.records.files import (
     Paths,
     check_compression,
@@ -182,6 +183,7 @@ class TFRecordInput:
         if self.on_error == "raise":
             _check_whole(paths, compressions)
         else:
+            warn_if_not_counted(_WHERE, "records")
             _check_some_readable(paths, compressions)
         parser = self._parser(paths)
         losses = tfrecord_faults.Losses(paths, compressions, parser)
@@ -311,7 +313,7 @@ def _reader(built: _Built, skip: bool) -> Callable[[tf.Tensor], tf.data.Dataset]
         compression = built.compressions[0] if alike else tf.gather(compressions, number)
         records = tf.data.TFRecordDataset(tf.gather(paths, number), compression)
         if not skip:
-            if not any(built.compressions):  # _check_whole has looked at them
+            if runs_elsewhere() or not any(built.compressions):  # _check_whole has looked at them
                 return records
             return records.concatenate(nothing_if_whole(tf.gather(paths, number), compression))
         return records.ignore_errors().concatenate(built.losses.note_end_of(number))
@@ -338,6 +340,7 @@ def _check_not_empty(paths: list[str]) -> None:
 
 def _check_whole(paths: list[str], compressions: list[str]) -> None:
     """Name a file that was cut: TensorFlow takes fewer than 12 last bytes for its end."""
+    check_whole_if_elsewhere(_WHERE, [InputFile(*f) for f in zip(paths, compressions, strict=True)])
     for path, compression in zip(paths, compressions, strict=True):
         if compression or ends_with_a_record(path):
             continue

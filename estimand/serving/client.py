@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict, TypeVar, Unpack
 
+from estimand.core.closing import Closing
 from estimand.core.errors import ConfigError, InputError, MissingExtraError
 from estimand.serving import client_retry
 from estimand.serving.client_address import Address, Security
@@ -19,6 +19,8 @@ from estimand.serving.client_values import (
     VersionStatus,
     Which,
     is_frame,
+    joined_outputs,
+    names_of_outputs,
     to_examples,
     to_frame,
     to_inputs,
@@ -26,11 +28,21 @@ from estimand.serving.client_values import (
 
 Answer = TypeVar("Answer")
 _MOST_KNOWN = 256
+_STATUS_SECONDS = 2.0
 # With these, what we know of the model may be out of date.
 _PERHAPS_STALE = frozenset({"INVALID_ARGUMENT", "FAILED_PRECONDITION", "NOT_FOUND"})
 
 
-class Client:
+class Choice(TypedDict, total=False):
+    """Which version and signature of a model, and how long it may take."""
+
+    version: int | None
+    label: str | None
+    signature: str | None
+    timeout: float | None
+
+
+class Client(Closing):
     """Asks one server. May be used by several threads, and as a context manager.
 
     `address` is `host:port` (gRPC) or `http://host:port` (REST); `protocol` may say which. TLS is
@@ -88,56 +100,31 @@ class Client:
         def ask(known: Known, left: float) -> Any:
             called = known.choose(model, signature)
             arrays = to_inputs(called, inputs, known)
-            wanted = list(outputs) if outputs is not None else None
-            return self._transport.predict(which, arrays, wanted, called, left)
+            wanted = names_of_outputs(called, outputs)
+            return joined_outputs(
+                called, self._transport.predict(which, arrays, wanted, called, left)
+            )
 
         found = self._with_known(which, ask, timeout)
         return to_frame(found, inputs) if is_frame(inputs) else found
 
-    def classify(
-        self,
-        model: str,
-        examples: Any,
-        *,
-        version: int | None = None,
-        label: str | None = None,
-        signature: str | None = None,
-        timeout: float | None = None,
-    ) -> Any:
+    def classify(self, model: str, examples: Any, **choice: Unpack[Choice]) -> Any:
         """For each example, its classes as (label, score).
 
         `examples` is a list of dicts of features, of tf.train.Examples or of serialized ones, or
-        a DataFrame; then the answer is one with the best `label` and its `score`.
+        a DataFrame; then the answer is one with the best `label` and its `score`. `version`,
+        `label`, `signature` and `timeout` are as in `predict`.
         """
-        which = Which(model, version, label, signature)
-
-        def ask(known: Known, left: float) -> Any:
-            return self._transport.classify(which, to_examples(examples, known.features), left)
-
-        found = self._with_known(which, ask, timeout)
+        found = self._infer(self._transport.classify, model, examples, choice)
         if not is_frame(examples):
             return found
         best = [max(row, key=lambda one: one[1], default=("", float("nan"))) for row in found]
         columns = {"label": [one[0] for one in best], "score": [one[1] for one in best]}
         return type(examples)(columns, index=examples.index)
 
-    def regress(
-        self,
-        model: str,
-        examples: Any,
-        *,
-        version: int | None = None,
-        label: str | None = None,
-        signature: str | None = None,
-        timeout: float | None = None,
-    ) -> Any:
+    def regress(self, model: str, examples: Any, **choice: Unpack[Choice]) -> Any:
         """One number for each example, as an array; or a DataFrame with the column `value`."""
-        which = Which(model, version, label, signature)
-
-        def ask(known: Known, left: float) -> Any:
-            return self._transport.regress(which, to_examples(examples, known.features), left)
-
-        found = self._with_known(which, ask, timeout)
+        found = self._infer(self._transport.regress, model, examples, choice)
         return (
             type(examples)({"value": found}, index=examples.index) if is_frame(examples) else found
         )
@@ -177,17 +164,6 @@ class Client:
     def close(self) -> None:
         self._transport.close()
 
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"Client({str(self.address)!r})"
 
@@ -196,9 +172,27 @@ class Client:
     def _ends(self, timeout: float | None) -> float:
         return time.monotonic() + (self._timeout if timeout is None else _checked_timeout(timeout))
 
+    def _infer(
+        self, call: Callable[..., Any], model: str, examples: Any, choice: Mapping[str, Any]
+    ) -> Any:
+        which = Which(model, **{name: choice[name] for name in choice if name != "timeout"})
+
+        def ask(known: Known, left: float) -> Any:
+            return call(which, to_examples(examples, known.features), left)
+
+        return self._with_known(which, ask, choice.get("timeout"))
+
     def _call(self, which: Which | None, attempt: Callable[[float], Answer], ends: float) -> Answer:
+        def watched(left: float) -> Answer:
+            try:
+                return attempt(left)
+            except RequestError as error:
+                if which is not None and error.code == "NOT_FOUND":
+                    error.is_loading = self._is_loading(which)
+                raise
+
         try:
-            return client_retry.call(attempt, ends, self._retries)
+            return client_retry.call(watched, ends, self._retries)
         except RequestError as error:
             if which is None or error.code != "NOT_FOUND":
                 raise
@@ -242,9 +236,16 @@ class Client:
             self._known[which] = known
         return known
 
+    def _is_loading(self, which: Which) -> bool:
+        try:
+            versions = self._transport.status(Which(which.model, which.version), _STATUS_SECONDS)
+        except RequestError:
+            return False
+        return any(one.state in ("START", "LOADING") and not one.error for one in versions)
+
     def _not_found(self, which: Which, error: RequestError) -> RequestError:
         """With what there is instead."""
-        seconds = min(self._timeout, 2.0)
+        seconds = min(self._timeout, _STATUS_SECONDS)
         text = f"There is no model {which.model!r} at {self.address}."
         try:
             versions = self._transport.status(Which(which.model), seconds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from estimand.core.errors import EstimandError
+from estimand.core.errors import ConfigError, EstimandError
 
 _RETRIED = frozenset({"UNAVAILABLE", "RESOURCE_EXHAUSTED"})
 
@@ -20,6 +20,8 @@ class RequestError(EstimandError, RuntimeError):
         self.code = code
         self.text = text
         self.retry_after: float | None = None  # seconds, where the server named some
+        # The model is on its way: worth asking again as long as there is time.
+        self.is_loading = code == "UNAVAILABLE" and "still loading" in text
 
     @property
     def may_retry(self) -> bool:
@@ -38,3 +40,7 @@ class DeadlineError(RequestError, TimeoutError):
 
 class ModelNotFoundError(RequestError, LookupError):
     """The server has no such model, or no such version that can answer."""
+
+
+def closed_client() -> ConfigError:
+    return ConfigError("The client is closed; make a new one.")

@@ -22,7 +22,12 @@ from tensorflow_serving.apis import (
 from estimand.core.errors import ConfigError
 from estimand.serving import tensors
 from estimand.serving.client_address import Address, Security
-from estimand.serving.client_errors import DeadlineError, RequestError, ServerUnreachableError
+from estimand.serving.client_errors import (
+    DeadlineError,
+    RequestError,
+    ServerUnreachableError,
+    closed_client,
+)
 from estimand.serving.client_values import RemoteSignature, VersionStatus, Which
 from estimand.serving.status import NAMES
 
@@ -133,6 +138,10 @@ class GrpcTransport:
             return method(request, timeout=timeout, metadata=self._metadata)
         except grpc.RpcError as error:
             code, text = error.code().name, error.details() or ""
+        except ValueError as error:
+            if "closed channel" not in str(error):
+                raise
+            raise closed_client() from error
         kind = RequestError
         if code == "DEADLINE_EXCEEDED":
             kind = DeadlineError

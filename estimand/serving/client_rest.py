@@ -17,8 +17,18 @@ from tensorflow_serving.apis import get_model_metadata_pb2
 
 from estimand.core.errors import ConfigError
 from estimand.serving.client_address import Address, Security
-from estimand.serving.client_errors import DeadlineError, RequestError, ServerUnreachableError
-from estimand.serving.client_values import RemoteSignature, VersionStatus, Which
+from estimand.serving.client_errors import (
+    DeadlineError,
+    RequestError,
+    ServerUnreachableError,
+    closed_client,
+)
+from estimand.serving.client_values import (
+    RemoteSignature,
+    VersionStatus,
+    Which,
+    types_of_outputs,
+)
 from estimand.serving.status import HTTP, NAMES
 
 _IDLE = 16  # connections that are kept
@@ -49,8 +59,9 @@ class RestTransport:
     ) -> dict[str, np.ndarray]:
         body = {"inputs": inputs, **_signature_of(which)}
         found = self._post(which, "predict", _dump(body), timeout)["outputs"]
-        if len(signature.outputs) == 1:
-            found = {next(iter(signature.outputs)): found}
+        types = types_of_outputs(signature)
+        if len(types) == 1:
+            found = {next(iter(types)): found}
         unknown = set(outputs or ()) - found.keys()
         if unknown:
             raise RequestError(
@@ -58,10 +69,7 @@ class RestTransport:
                 f"output tensor alias not found in signature: {sorted(unknown)[0]} Outputs "
                 f"expected to be in the set {{{','.join(sorted(found))}}}.",
             )
-        return {
-            name: _array(found[name], signature.outputs[name].dtype)
-            for name in sorted(outputs or found)
-        }
+        return {name: _array(found[name], types[name]) for name in sorted(outputs or found)}
 
     def classify(
         self, which: Which, examples: list[Any], timeout: float
@@ -200,7 +208,7 @@ class RestTransport:
     def _take(self, timeout: float) -> tuple[http.client.HTTPConnection, bool]:
         with self._lock:
             if self._closed:
-                raise ConfigError("The client is closed; make a new one.")
+                raise closed_client()
             if self._idle:
                 return self._idle.pop(), False
         host, port = self._address.host, self._address.port

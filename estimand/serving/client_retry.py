@@ -2,7 +2,7 @@
 
 Only what the server could not take at the moment is sent again: UNAVAILABLE (503), and
 RESOURCE_EXHAUSTED (429). Pauses grow, and are drawn at random, so that many clients do not come
-back together.
+back together. A model that is still being loaded is waited for as long as there is time.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from estimand.core.errors import ConfigError
 from estimand.serving.client_errors import DeadlineError, RequestError
 
 Answer = TypeVar("Answer")
+_LONGEST_WHILE_LOADING = 1.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,13 @@ def call(
         try:
             return attempt(left)
         except RequestError as error:
-            if not error.may_retry or number >= retries.attempts:
+            waits = error.is_loading and retries.attempts > 1
+            if not waits and (not error.may_retry or number >= retries.attempts):
                 raise
-            longest = min(retries.longest_pause, retries.first_pause * 2 ** (number - 1))
+            longest = min(
+                _LONGEST_WHILE_LOADING if waits else retries.longest_pause,
+                retries.first_pause * 2 ** min(number - 1, 16),
+            )
             pause = max(draw() * longest, error.retry_after or 0.0)
             if clock() + pause >= ends:
                 raise

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from estimand.core.errors import InputError
-from estimand.export.arrays import TensorInfo, checked_array, shape_text
+from estimand.export.arrays import TensorInfo, shape_text
+from estimand.export.composites import fed_arrays, joined_values
 from estimand.export.reading import describe_signature
 from estimand.export.rows import example_of_row, inputs_of_rows
+from estimand.serving.parts import part_names
 
 
 @dataclass(frozen=True)
@@ -108,9 +110,6 @@ def to_inputs(signature: RemoteSignature, given: Any, known: Known) -> dict[str,
     `given` is a dict of arrays, a DataFrame, a list of rows (dicts), or, where the signature has
     one input, the array itself.
     """
-    for info in signature.inputs.values():
-        if info.kind:
-            raise InputError(f"{info} cannot be sent: the protocol has no {info.kind} tensors.")
     if is_frame(given):
         values = _of_frame(signature, given, known)
     elif _is_rows(given):
@@ -126,7 +125,11 @@ def to_inputs(signature: RemoteSignature, given: Any, known: Known) -> dict[str,
             f"A {type(given).__name__} was given, but the model has {len(signature.inputs)} "
             f"inputs: give a dict of arrays by name. The {signature}."
         )
-    return {name: _array(info, values[name]) for name, info in signature.inputs.items()}
+    return {
+        part: array
+        for name, info in signature.inputs.items()
+        for part, array in zip(_parts(info), _arrays(info, values[name]), strict=True)
+    }
 
 
 def wrong_names(signature: RemoteSignature, given: Sequence[str], strict: bool) -> InputError:
@@ -192,11 +195,50 @@ def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _array(info: TensorInfo, value: Any) -> np.ndarray:
+def _arrays(info: TensorInfo, value: Any) -> list[np.ndarray]:
     # One number a row, where the model takes a matrix with one column.
-    if info.shape is not None and info.shape[1:] == (1,) and np.ndim(value) == 1:
+    column = info.kind is None and info.shape is not None and info.shape[1:] == (1,)
+    if column and _is_vector(value):
         value = np.asarray(value, object if info.dtype == "string" else None).reshape(-1, 1)
-    return checked_array(info, value)
+    return fed_arrays(info, value)
+
+
+def _is_vector(value: Any) -> bool:
+    try:
+        return np.ndim(value) == 1
+    except ValueError:  # rows of different lengths
+        return False
+
+
+def _parts(info: TensorInfo) -> tuple[str, ...]:
+    """The names under which its arrays are sent."""
+    return part_names(info.name, info.kind, len(info.tensors))
+
+
+def names_of_outputs(signature: RemoteSignature, wanted: Sequence[str] | None) -> list[str] | None:
+    """What to ask the server for, to get these outputs."""
+    if wanted is None:
+        return None
+    known = signature.outputs
+    return [part for name in wanted for part in (_parts(known[name]) if name in known else (name,))]
+
+
+def types_of_outputs(signature: RemoteSignature) -> dict[str, str]:
+    """By the names under which arrays come; what is not a value of a tensor is an index."""
+    return {
+        part: info.dtype if part.endswith("/values") or info.kind is None else "int64"
+        for info in signature.outputs.values()
+        for part in _parts(info)
+    }
+
+
+def joined_outputs(signature: RemoteSignature, arrays: dict[str, Any]) -> dict[str, Any]:
+    """The answer, with sparse and ragged outputs put together again."""
+    for name, info in signature.outputs.items():
+        parts = _parts(info)
+        if info.kind and all(part in arrays for part in parts):
+            (arrays[name],) = joined_values([info], [arrays.pop(part) for part in parts])
+    return arrays
 
 
 def to_frame(outputs: Mapping[str, np.ndarray], frame: Any) -> Any:

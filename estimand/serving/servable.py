@@ -20,8 +20,10 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.export.holding import Hold
 from estimand.serving import graph_scan, tensors
+from estimand.serving.parts import part_names
 from estimand.serving.programs import Program
 
+DT_INT64 = tf.int64.as_datatype_enum
 DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 # Programs beyond the signatures' own: one for each combination of outputs that was asked for.
 _MAX_PROGRAMS = 64
@@ -65,8 +67,8 @@ class Signature:
         return cls(
             name,
             definition.method_name,
-            {key: _slot(key, definition.inputs[key]) for key in sorted(definition.inputs)},
-            {key: _slot(key, definition.outputs[key]) for key in sorted(definition.outputs)},
+            _slots(definition.inputs),
+            _slots(definition.outputs),
             definition,
             {key: tensors.decode(defaults[key]) for key in defaults},
         )
@@ -148,6 +150,34 @@ class Servable:
 
 def _has_free_rows(slot: Slot) -> bool:
     return bool(slot.shape) and slot.shape is not None and slot.shape[0] == -1
+
+
+def _slots(infos: Any) -> dict[str, Slot]:
+    """By name; one for each part of what is sparse or ragged."""
+    found = {}
+    for alias in sorted(infos):
+        info = infos[alias]
+        kind = info.WhichOneof("encoding")
+        if kind == "coo_sparse":
+            coo = info.coo_sparse
+            parts: tuple[tuple[str, int], ...] = (
+                (coo.indices_tensor_name, DT_INT64),
+                (coo.values_tensor_name, info.dtype),
+                (coo.dense_shape_tensor_name, DT_INT64),
+            )
+            names = part_names(alias, "sparse", 3)
+        elif kind == "composite_tensor":
+            components = info.composite_tensor.components
+            parts = tuple((one.name, one.dtype) for one in components)
+            names = part_names(alias, "ragged", len(parts))
+        else:
+            found[alias] = _slot(alias, info)
+            continue
+        for name, (tensor, number) in zip(names, parts, strict=True):
+            known = tensors.KINDS.get(number)
+            # Without a shape: rows of several requests cannot be put one after the other.
+            found[name] = Slot(name, tensor, number, known and known[0], None)
+    return found
 
 
 def _slot(alias: str, info: Any) -> Slot:

@@ -72,7 +72,9 @@ def columns(config):
     word = tf.feature_column.categorical_column_with_vocabulary_list("word", WORDS)
     embedded = tf.feature_column.embedding_column(word, 4)
     numbers = tf.feature_column.numeric_column("x", shape=3)
-    return est.DNNClassifier([4], [numbers, embedded], config=config, optimizer="Adam")
+    return est.DNNClassifier(
+        [4], [numbers, embedded], config=config, optimizer="Adam", batch_norm=True
+    )
 
 
 ESTIMATORS = {

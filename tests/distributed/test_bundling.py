@@ -9,9 +9,13 @@ import pytest
 import tensorflow as tf
 
 from estimand.core import tf_private
+from estimand.engine.distributed import bundling
 from estimand.engine.distributed.bundling import bundled
 
 _HERE = "/job:localhost/replica:0/task:0/device:CPU:0"
+
+
+ON_ONE_SERVER = {f"handle_{n}": _HERE for n in range(5)}
 
 
 class Step:
@@ -101,14 +105,27 @@ def messages(definition, servers) -> collections.Counter:
     return collections.Counter((a, b) for _, a, b in sent if a != b)
 
 
+def source_of_bundled(definition, tensor: str) -> str:
+    """The op whose output comes out of a bundle as `tensor`."""
+    nodes = {node.name: node for node in definition.node}
+    node = nodes[tensor.split(":")[0]]
+    while node.op != "SplitV":
+        tensor = node.input[0]
+        node = nodes[tensor.split(":")[0]]
+    joined = nodes[node.input[0]]
+    node = nodes[joined.input[int(tensor.split(":")[1] if ":" in tensor else 0)]]
+    while node.name.startswith("estimand_bundle"):
+        node = nodes[node.input[0].split(":")[0]]
+    return node.name
+
+
 @pytest.mark.parametrize("batch", [4, None])
 def test_a_step_computes_the_same_with_one_message_each_way_at_a_time(batch):
     step = Step(batch)
-    servers = {f"handle_{n}": _HERE for n in range(5)}
-    joined = bundled(step.definition, step.graph, servers)
-    assert sum(messages(step.definition, servers).values()) > 12
+    joined = bundled(step.definition, step.graph, ON_ONE_SERVER)
+    assert sum(messages(step.definition, ON_ONE_SERVER).values()) > 12
     # Indices there, rows and dense variables back, gradients there.
-    assert messages(joined, servers) == {("", _HERE): 2, (_HERE, ""): 1}
+    assert messages(joined, ON_ONE_SERVER) == {("", _HERE): 2, (_HERE, ""): 1}
     ids = [3, 3, 9, 0]
     for one, other in zip(step.run(joined, ids), step.run(step.definition, ids), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -122,11 +139,21 @@ def test_tables_on_two_servers_have_bundles_of_their_own():
     assert found == {("", first): 2, (first, ""): 1, ("", second): 2, (second, ""): 1}
 
 
-def test_a_large_tensor_goes_alone():
-    step = Step(200_000)
-    servers = {f"handle_{n}": _HERE for n in range(5)}
-    alone = messages(step.definition, servers)[_HERE, ""]
-    assert messages(bundled(step.definition, step.graph, servers), servers)[_HERE, ""] == 4 < alone
+def test_large_tensors_go_alone(monkeypatch):
+    step = Step()
+    monkeypatch.setattr(bundling, "_MOST_BYTES", 4)
+    joined = bundled(step.definition, step.graph, ON_ONE_SERVER)
+    assert messages(joined, ON_ONE_SERVER)[_HERE, ""] == 3  # rows, and the two dense variables
+
+
+def test_rows_are_asked_for_once():
+    step = Step()
+    joined = bundled(step.definition, step.graph, ON_ONE_SERVER)
+    unique = [node.name for node in joined.node if node.op == "Unique"]
+    assert len(unique) == 3  # those of the gradients; none is made anew
+    lookups = [node for node in joined.node if node.op == "ResourceGather"]
+    taken = [source_of_bundled(joined, node.input[1]) for node in lookups]
+    assert taken == unique
 
 
 def test_a_step_without_servers_stays_as_it_is():

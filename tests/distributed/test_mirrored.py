@@ -91,7 +91,7 @@ def test_replicas_that_print_before_the_sum_do_not_wait_for_each_other(results):
 
 def test_batches_that_are_not_enough_for_all_replicas_are_told(results):
     (line,) = (one for one in results["left over"] if "left out" in one)
-    assert line.startswith("1 batches at the end of the input were left out")
+    assert line.startswith("1 batch left out at the end of the input")
 
 
 def test_variable_made_outside_of_model_fn_is_named(results):

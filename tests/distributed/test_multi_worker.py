@@ -113,8 +113,8 @@ def test_a_killed_process_ends_the_other_and_both_continue_and_stop_together(tmp
     assert again.ends() == [0, 0], again.log(0) + again.log(1)
     first, second = again.result(0), again.result(1)
     # The vote is cast after the second step and seen with the third.
-    assert len(first["losses"]) == len(second["losses"]) == 3
-    assert first["losses"] == second["losses"]
+    assert len(second["losses"]) == 3
+    assert len(first["losses"]) == 2 and first["losses"].items() <= second["losses"].items()
     assert first["values"] == second["values"]
     assert first["chief"] and not second["chief"]
     assert_checkpoint_is(tmp_path / "model", trained_alone(tmp_path / "alone", saved + 3))

@@ -110,6 +110,20 @@ def test_xla_is_used_when_pinned(model_dir: str, warnings_logged: Any, monkeypat
     assert not warnings_logged(XLA_SAYS_NO)
 
 
+def test_a_label_out_of_range_is_told_by_xla_too(model_dir: str) -> None:
+    labels = np.where(np.arange(len(Y)) == 13, 3, Y)  # in the second batch
+
+    def wrong() -> tf.data.Dataset:
+        data = tf.data.Dataset.from_tensor_slices(({"x": X}, labels.astype(np.int32)))
+        return data.batch(12, drop_remainder=True)
+
+    config = run_config(block_mode="xla")
+    estimator = est.Estimator(model_fn_of(v1_logits, momentum), model_dir, config)
+    told = r"Received a label value of 3 which is outside the valid range of \[0, 3\)"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=told):
+        estimator.train(wrong)
+
+
 def with_python_inside(features: Any, labels: tf.Tensor, mode: str) -> est.EstimatorSpec:
     x = tf.ensure_shape(tf.numpy_function(lambda x: x, [features["x"]], tf.float32), [None, 4])
     return model_fn_of(v1_logits, momentum)({"x": x}, labels, mode)

@@ -125,20 +125,21 @@ class Seen(est.SessionRunHook):
         self.seen["ended"] = [True]
 
 
-def model_fn_with_hooks(features: Any, labels: Any, mode: str, params: Any) -> est.EstimatorSpec:
-    spec = model_fn(features, tf.ones([4, 1]), mode, params)
-    names = ("training_hooks", "training_chief_hooks", "evaluation_hooks", "prediction_hooks")
-    hooks = {name: [Seen(spec.loss, params["seen"][name])] for name in names}
-    logging = v1.train.LoggingTensorHook({"seen": spec.loss}, every_n_iter=1)
-    hooks["training_hooks"].append(logging)
-    return spec._replace(**hooks)
+HOOKS = ("training_hooks", "training_chief_hooks", "evaluation_hooks", "prediction_hooks")
 
 
 def test_hooks_of_the_model_function_see_each_step(tmp_path: Path, caplog: Any) -> None:
-    names = ("training_hooks", "training_chief_hooks", "evaluation_hooks", "prediction_hooks")
-    seen: dict[str, dict[str, list]] = {name: {} for name in names}
+    seen: dict[str, dict[str, list]] = {name: {} for name in HOOKS}
+
+    def with_hooks(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
+        spec = model_fn(features, tf.ones([4, 1]), mode, {})
+        hooks = {name: [Seen(spec.loss, seen[name])] for name in HOOKS}
+        logging = v1.train.LoggingTensorHook({"seen": spec.loss}, every_n_iter=1)
+        hooks["training_hooks"].append(logging)
+        return spec._replace(**hooks)
+
     config = est.RunConfig(run_eagerly=True, progress=False)
-    one = est.Estimator(model_fn_with_hooks, str(tmp_path), config, {"seen": seen})
+    one = est.Estimator(with_hooks, str(tmp_path), config)
     with caplog.at_level("INFO", logger="tensorflow"):
         one.train(ones, steps=3)
     logged = [r.getMessage()[:10] for r in caplog.records if "seen" in r.getMessage()]
@@ -147,9 +148,7 @@ def test_hooks_of_the_model_function_see_each_step(tmp_path: Path, caplog: Any) 
     one.evaluate(ones, steps=2, hooks=[given])
     list(one.predict(lambda: ones().take(2)))
     losses = [pytest.approx(0.6 ** (2 * step), abs=1e-6) for step in range(4)]
-    assert seen["training_hooks"] == seen["training_chief_hooks"]
-    assert seen["training_hooks"] == {
-        "steps at begin": [0], "values": losses[:3], "ended": [True]
-    }  # fmt: skip
-    expected = {"steps at begin": [3], "values": [losses[3]] * 2, "ended": [True]}
-    assert seen["evaluation_hooks"] == seen["prediction_hooks"] == given.seen == expected
+    in_training = {"steps at begin": [0], "values": losses[:3], "ended": [True]}
+    assert seen["training_hooks"] == seen["training_chief_hooks"] == in_training
+    later = {"steps at begin": [3], "values": [losses[3]] * 2, "ended": [True]}
+    assert seen["evaluation_hooks"] == seen["prediction_hooks"] == given.seen == later

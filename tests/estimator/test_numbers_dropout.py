@@ -113,9 +113,29 @@ def test_nothing_is_dropped_in_prediction(model_dir: str, kind: str) -> None:
     np.testing.assert_array_equal(row, np.ones(16))
 
 
-def test_two_dropouts_of_one_step_differ(model_dir: str) -> None:
+def test_two_dropouts_of_one_step_differ(model_dir: str, warnings_logged: Any) -> None:
     def both(x: tf.Tensor, training: bool) -> tf.Tensor:
         return tf.concat([nn_dropout(x, training), nn_dropout(x, training)], axis=1)
 
     for mask in masks_of(estimator(model_dir, both), 2):
         assert (mask[:, :16] != mask[:, 16:]).any()
+    assert not warnings_logged("will not be the same again")
+
+
+def dropout_in_a_cond(x: tf.Tensor, training: bool) -> tf.Tensor:
+    return tf.cond(tf.reduce_sum(x) > 0, lambda: tf.nn.dropout(x, rate=0.5), lambda: x)
+
+
+def shuffled(x: tf.Tensor, training: bool) -> tf.Tensor:
+    return tf.random.shuffle(x)
+
+
+@pytest.mark.parametrize(
+    ("draw", "named"),
+    [(dropout_in_a_cond, "RandomUniform (in the body cond"), (shuffled, "RandomShuffle (")],
+)
+def test_numbers_that_a_resumed_run_will_not_repeat_are_told(
+    model_dir: str, warnings_logged: Any, draw: Callable[..., Any], named: str
+) -> None:
+    estimator(model_dir, draw).train(input_fn, steps=1)
+    assert warnings_logged(named)

@@ -185,6 +185,19 @@ def test_broken_rows_say_nothing_about_types(tmp_path: Path) -> None:
     assert spec(path) == {"a": tf.int64, "b": tf.int64}
 
 
+def test_few_texts_among_numbers_are_pointed_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = "".join(f"{n},w{n}\n" for n in range(40))
+    (tmp_path / "t.csv").write_text(f"weight,word\n{rows}oops,w\n")
+    csv_input_fn(tmp_path / "t.csv")(mode="train")
+    csv_input_fn(tmp_path / "t.csv", column_defaults={"weight": str})(mode="train")
+    [message] = caplog.messages
+    assert "column 'weight' is read as text, because 1 of its first 41 values" in message
+    assert "('oops')" in message
+    assert "column_defaults={'weight': tf.float32}" in message
+
+
 def test_given_types_win_over_inferred_ones(table: Path) -> None:
     wanted = {"age": float, "score": tf.float64, "rich": str, "name": np.str_}
     assert spec(table, column_defaults=wanted) == {

@@ -23,6 +23,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "batch_mean": making.write_batch_mean,
         "slow": making.write_slow,
         "classifier": making.write_classifier,
+        "sparse": making.write_sparse,
     }.items():
         (base / name).mkdir()
         write(base / name / "1")

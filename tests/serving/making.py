@@ -89,6 +89,25 @@ def write_bytes(directory: Path) -> None:
     write_function(directory, call, {"image": tf.TensorSpec([None], tf.string)})
 
 
+def write_sparse(directory: Path) -> None:
+    """A sparse input; its sums, and a sparse output of twice its values."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        ids = v1.sparse_placeholder(tf.int64, [None, None], name="ids")
+        outputs = {
+            "sum": tf.sparse.reduce_sum(ids, 1),
+            "twice": tf.SparseTensor(ids.indices, ids.values * 2, ids.dense_shape),
+        }
+        info = v1.saved_model.build_tensor_info
+        signature = v1.saved_model.build_signature_def(
+            {"ids": info(ids)},
+            {name: info(one) for name, one in outputs.items()},
+            tf.saved_model.PREDICT_METHOD_NAME,
+        )
+        builder = v1.saved_model.builder.SavedModelBuilder(str(directory))
+        builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": signature})
+        builder.save()
+
+
 def write_batch_mean(directory: Path) -> None:
     """Its rows depend on each other: requests must never share a call."""
 

@@ -99,6 +99,23 @@ class Server:
             pytest.fail(f"the server does not end:\n{self.log.read_text()}")
 
 
+def workers_of(server: Server) -> list[int]:
+    parent = server.process.pid
+    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
+def wait_until_gone(pids: list[int], seconds: float = 40.0) -> None:
+    def is_alive(pid: int) -> bool:
+        with contextlib.suppress(OSError):
+            return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+        return False
+
+    ends = time.monotonic() + seconds
+    while any(map(is_alive, pids)):
+        assert time.monotonic() < ends, f"of {pids}, some are still there"
+        time.sleep(0.05)
+
+
 def predict_request(model: str, signature: str = "", **arrays) -> predict_pb2.PredictRequest:
     request = predict_pb2.PredictRequest()
     request.model_spec.name = model

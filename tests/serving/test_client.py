@@ -10,12 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pandas as pd
 import pytest
+import tensorflow as tf
 
 import estimand as est
 from estimand.core.errors import ConfigError, InputError
 from estimand.export.arrays import TensorInfo
 from estimand.serving.client_address import Address
-from estimand.serving.client_values import RemoteSignature
+from estimand.serving.client_errors import RequestError
+from estimand.serving.client_values import RemoteSignature, VersionStatus
 from tests.serving.running import Server, example, free_port
 
 
@@ -54,6 +56,45 @@ def test_every_kind_of_array_comes_back_as_it_went(client) -> None:
     for name, array in given.items():
         np.testing.assert_array_equal(found[f"{name}_out"], array)
         assert found[f"{name}_out"].dtype == array.dtype
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        tf.SparseTensor([[0, 0], [0, 1], [2, 0]], np.int64([7, 8, 9]), [3, 2]),
+        [[7, 8], [], [9]],
+    ],
+    ids=["sparse tensor", "rows"],
+)
+def test_sparse_inputs_and_outputs(client, given) -> None:
+    found = client.predict("sparse", {"ids": given})
+    assert found["sum"].tolist() == [15, 0, 9]
+    assert tf.sparse.to_dense(found["twice"]).numpy().tolist() == [[14, 16], [0, 0], [18, 0]]
+    assert client.predict("sparse", given, outputs=["sum"]).keys() == {"sum"}
+
+
+def test_rows_of_different_lengths_are_refused(client) -> None:
+    with pytest.raises(InputError, match="no rectangular array"):
+        client.predict("half_plus_two", [[1.0], [1.0, 2.0]])
+
+
+def test_a_model_that_is_on_its_way_is_waited_for(server: Server) -> None:
+    with est.serving.Client(
+        f"127.0.0.1:{server.port}", retries=est.serving.Retries(first_pause=0.001)
+    ) as client:
+        states = ["START", "LOADING", "LOADING"]
+        predict, told = client._transport.predict, client._transport.status
+
+        def not_there_yet(*arguments):
+            if states:
+                raise RequestError("NOT_FOUND", "Servable not found for request: Latest(m)")
+            return predict(*arguments)
+
+        def status(which, timeout):
+            return [VersionStatus(1, states.pop(0))] if states else told(which, timeout)
+
+        client._transport.predict, client._transport.status = not_there_yet, status
+        assert client.predict("half_plus_two", [2.0])["y"].tolist() == [[3.0]]
 
 
 def test_single_values_without_rows(client) -> None:

@@ -50,6 +50,19 @@ def test_pauses_grow_up_to_the_longest_and_attempts_get_what_is_left() -> None:
     assert world.given == [10.0, 9.5, 8.5, 7.0, 5.5]
 
 
+def test_a_model_that_is_loading_is_waited_for_as_long_as_there_is_time() -> None:
+    world = World(*[busy(text="The server is still loading its first models.")] * 9)
+    assert world.ask() == "answer"
+    assert world.pauses == [0.5] * 9  # not more than a second, with half of it drawn
+    world = World(*[busy(text="still loading")] * 99)
+    with pytest.raises(RequestError, match="still loading"):
+        world.ask()
+    world = World(busy(text="still loading"))
+    with pytest.raises(RequestError):
+        world.ask(retries=Retries(attempts=1))
+    assert len(world.given) == 1
+
+
 @pytest.mark.parametrize("code", ["INVALID_ARGUMENT", "INTERNAL", "DEADLINE_EXCEEDED", "NOT_FOUND"])
 def test_what_would_fail_again_is_not_tried_again(code: str) -> None:
     world = World(busy(code))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import os
 import queue
 import shutil
 import subprocess
@@ -37,17 +39,27 @@ SERVABLE = "embedding_servable:EmbeddingTable"
 
 
 @pytest.fixture(scope="session")
-def op_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The op of the custom-op guide, compiled against the installed TensorFlow."""
+def op_library(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The op of the custom-op guide, compiled against the installed TensorFlow.
+
+    That takes a quarter of a minute, so it is kept for the next run.
+    """
     if shutil.which("g++") is None:
         pytest.skip("needs g++ to compile an operation")
-    made = tmp_path_factory.mktemp("op") / "zero_out.so"
     flags = [*tf.sysconfig.get_compile_flags(), *tf.sysconfig.get_link_flags()]
-    source = str(HERE / "data" / "zero_out.cc")
-    command = ["g++", "-shared", "-fPIC", "-O0", source, "-o", str(made), *flags]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return made
+    source = HERE / "data" / "zero_out.cc"
+    facts = repr((flags, tf.version.GIT_VERSION, source.read_text()))
+    name = f"zero_out-{hashlib.sha256(facts.encode()).hexdigest()[:16]}.so"
+    kept = pytestconfig.cache.mkdir("estimand_ops") / name
+    if not kept.exists():
+        made = tmp_path_factory.mktemp("op") / name
+        command = ["g++", "-shared", "-fPIC", "-O0", str(source), "-o", str(made), *flags]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+        temporary = kept.with_suffix(f".{os.getpid()}")
+        shutil.copy(made, temporary)
+        os.replace(temporary, kept)
+    return kept
 
 
 @pytest.fixture(scope="session")

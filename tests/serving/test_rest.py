@@ -129,8 +129,11 @@ REFUSED = {
     ),
     "lossy": ('{"inputs": [16777217]}', "Cannot convert JSON value: 16777217 to float without"),
     "too deep": ("[" * 100_000, "JSON Parse error: "),
-    "too deep for a tensor": ('{"inputs": %s1%s}' % ("[" * 99, "]" * 99), "too deep for a tensor"),
-    "too deep to be shown": ('{"x": %s1%s}' % ("[" * 999, "]" * 999), "Missing 'inputs' or"),
+    "too deep for a tensor": (
+        '{"inputs": ' + "[" * 99 + "1" + "]" * 99 + "}",
+        "too deep for a tensor",
+    ),
+    "too deep to be shown": ('{"x": ' + "[" * 999 + "1" + "]" * 999 + "}", "Missing 'inputs' or"),
 }
 
 

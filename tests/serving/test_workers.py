@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import re
 import shutil
@@ -28,21 +27,17 @@ from estimand.serving.flags import Flags
 from estimand.serving.link import Link
 from estimand.serving.status import StatusError
 from estimand.serving.workers import open_sockets
-from tests.serving.running import Server, config_text, free_port, predict_request
+from tests.serving.running import (
+    Server,
+    config_text,
+    free_port,
+    predict_request,
+    wait_until_gone,
+    workers_of,
+)
 from tests.serving.test_reload import reload
 
 METRICS = "/monitoring/prometheus/metrics"
-
-
-def workers_of(server: Server) -> list[int]:
-    parent = server.process.pid
-    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
-
-
-def is_alive(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    return False
 
 
 def counted(server: Server, model: str) -> int:
@@ -58,20 +53,18 @@ def ask_alone(server: Server, model: str) -> float:
     return requests.post(url, json={"instances": [2.0]}, timeout=20).json()["predictions"][0]
 
 
-@pytest.fixture(scope="module", params=["lean", "grpcio"])
-def server(
-    request: pytest.FixtureRequest, models: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp(request.param)
+@pytest.fixture(scope="module")
+def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """With the lean back end; `test_chaos` has one with the other."""
+    folder = tmp_path_factory.mktemp("workers")
     config = folder / "models.config"
     config.write_text(config_text({"m": str(models / "half_plus_two")}))
-    more = [f"--grpc_socket_path={folder / 'socket'}"] if request.param == "lean" else []
     running = Server(
         folder / "log",
         f"--model_config_file={config}",
-        f"--grpc_backend={request.param}",
+        "--grpc_backend=lean",
         "--num_workers=2",
-        *more,
+        f"--grpc_socket_path={folder / 'socket'}",
     )
     running.folder = folder
     try:
@@ -81,14 +74,9 @@ def server(
         yield running
         pids = workers_of(running)
     finally:
-        if request.param == "grpcio":  # workers end by themselves when nobody watches them
-            running.process.kill()
         ended = running.stop()
-    ends = time.monotonic() + 40
-    while any(map(is_alive, pids)) and time.monotonic() < ends:
-        time.sleep(0.05)
-    assert not any(map(is_alive, pids))
-    assert ended == (-signal.SIGKILL if request.param == "grpcio" else 0)
+    wait_until_gone(pids)
+    assert ended == 0
     assert not (folder / "socket").exists()
 
 
@@ -188,8 +176,6 @@ def test_a_reload_by_call_reaches_all_workers_and_those_to_come(
     with pytest.raises(grpc.RpcError, match="multiple times in config list"):
         reload(server, config_text({"m": "/x"}).replace("}\n}", "}\n" + _entry("m", "/x") + "}"))
     assert {ask_alone(server, "three") for _ in range(10)} == {4.0}
-    if "lean" not in server.folder.name:
-        return  # whoever comes later has nothing to do with the back end
     os.kill(workers_of(server)[0], signal.SIGKILL)
     loaded = "three version 1: AVAILABLE"
     server.wait_until(lambda: server.log.read_text().count(loaded) == 3)
@@ -203,8 +189,6 @@ def _entry(name: str, path: str) -> str:
 
 def test_the_unix_socket_is_shared(server: Server) -> None:
     path = server.folder / "socket"
-    if not path.exists():
-        pytest.skip("only the lean back end can share one")
     with grpc.insecure_channel(f"unix:{path}") as channel:
         stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
         answer = stub.Predict(predict_request("m", x=np.float32([2.0])), timeout=20)

@@ -40,6 +40,7 @@ from estimand.core.tf_private.graphs import (
     replace_input,
     set_string_attribute,
     simplify_graph,
+    tell_tensors_apart,
     variables_read_in,
 )
 from estimand.core.tf_private.hooks import (
@@ -182,6 +183,7 @@ __all__ = [
     "single_threaded_tracing",
     "stateful_op_types",
     "std_server",
+    "tell_tensors_apart",
     "text_file_of_table",
     "v1_optimizers_share_the_loss",
     "v1_summaries_stay_v1",

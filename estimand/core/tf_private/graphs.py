@@ -56,6 +56,44 @@ def make_graph_tensors_hashable() -> None:
     tf.Tensor.__hash__ = __hash__  # type: ignore[method-assign]
 
 
+def tell_tensors_apart(graph: tf.Graph) -> None:
+    """Let `tensor in tensors` and `tensor == operation` work in `graph`, as they did in v1.
+
+    In a v1 graph `==` asked whether two tensors are the same one. It compares values now, which
+    an operation or a tensor of another dtype does not allow, and the answer, a tensor, is not
+    True or False. Here the answer is still a tensor, but one that also knows the older answer.
+    """
+    graph._estimand_tells_apart = True
+    if getattr(tf.Tensor.__eq__, "_estimand", False):
+        return
+    to_bool = tf.Tensor.__bool__
+
+    def comparing(original: Any, answer_if_same: bool) -> Any:
+        def compare(self: tf.Tensor, other: Any) -> Any:
+            graph = None if hasattr(self, "numpy") else getattr(self, "graph", None)
+            comparable = isinstance(other, (tf.Tensor, tf.Operation))
+            if not comparable or not getattr(graph, "_estimand_tells_apart", False):
+                return original(self, other)
+            answer = (self is other) == answer_if_same
+            if isinstance(other, tf.Operation) or other.dtype != self.dtype:
+                return answer
+            values = original(self, other)
+            if isinstance(values, tf.Tensor):
+                values._estimand_same = answer
+            return values
+
+        compare._estimand = True  # type: ignore[attr-defined]
+        return compare
+
+    def __bool__(self: tf.Tensor) -> bool:
+        answer = getattr(self, "_estimand_same", None)
+        return to_bool(self) if answer is None else answer
+
+    tf.Tensor.__eq__ = comparing(tf.Tensor.__eq__, True)  # type: ignore[method-assign]
+    tf.Tensor.__ne__ = comparing(tf.Tensor.__ne__, False)  # type: ignore[method-assign]
+    tf.Tensor.__bool__ = __bool__  # type: ignore[method-assign]
+
+
 def capture(tensor: tf.Tensor) -> tf.Tensor:
     """The stand-in for an outside tensor in the function graph being built; its own stay as is.
 

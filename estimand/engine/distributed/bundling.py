@@ -13,16 +13,19 @@ used by ops above that level only, so bundles never wait for each other in a cir
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
+from estimand.engine.distributed.lookups import each_row_once, full, op_of
+
 _WORKER = ""
 _WORD = tf.int32
 # Beyond this, copying a tensor costs more than a message of its own.
 _MOST_BYTES = 1 << 18
+_READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape")
 _TYPES = (tf.float32, tf.int32, tf.int64, tf.float64)
 
 
@@ -35,33 +38,65 @@ class _Way:
     level: int
 
 
+SpecOf = Callable[[str], tf.TensorSpec]
+
+
 def bundled(part: Any, graph: tf.Graph, servers: Mapping[str, str]) -> Any:
-    """What computes the same as `part` of `graph`, with fewer tensors sent.
+    """What computes the same as `part` of `graph`, with less to be sent.
 
     `servers` says for the name of what stands for a variable on which device the variable is.
     """
-    nodes = {node.name: node for node in part.node}
+    smaller, made = each_row_once(part, graph, servers)
+
+    def spec_of(tensor: str) -> tf.TensorSpec:
+        name = full(tensor)
+        return (
+            made[name]
+            if name in made
+            else tf.TensorSpec.from_tensor(graph.get_tensor_by_name(name))
+        )
+
+    _keep_order(smaller, servers)
+    nodes = {node.name: node for node in smaller.node}
     places = {name: _place(node, servers) for name, node in nodes.items()}
     order = _in_order(nodes)
     if order is None or not any(places.values()):
         return part
     bundles = collections.defaultdict(list)
-    for (tensor, target), level in _crossings(order, nodes, places, graph).items():
-        source = places.get(_op_of(tensor), _WORKER)
+    for (tensor, target), level in _crossings(order, nodes, places, spec_of).items():
+        source = places.get(op_of(tensor), _WORKER)
         bundles[_Way(source, target, level)].append(tensor)
-    return _with_bundles(part, graph, places, {w: t for w, t in bundles.items() if len(t) > 1})
+    several = {way: tensors for way, tensors in bundles.items() if len(tensors) > 1}
+    _put_in(smaller, several, places, spec_of)
+    return smaller
+
+
+def _keep_order(part: Any, servers: Mapping[str, str]) -> None:
+    """Say which use of a variable waits for which: so far, the order of the ops told it."""
+    changed: dict[str, str] = {}
+    read: dict[str, list[str]] = collections.defaultdict(list)
+    for node in part.node:
+        before: set[str] = set()
+        for variable in [op_of(i) for i in node.input if op_of(i) in servers]:
+            before |= {changed[variable]} if variable in changed else set()
+            if node.op in _READS:
+                read[variable].append(node.name)
+            else:
+                before |= set(read.pop(variable, ()))
+                changed[variable] = node.name
+        node.input.extend(sorted({f"^{name}" for name in before} - set(node.input)))
 
 
 def _crossings(
-    order: Sequence[str], nodes: Mapping[str, Any], places: Mapping[str, str], graph: tf.Graph
+    order: Sequence[str], nodes: Mapping[str, Any], places: Mapping[str, str], spec_of: SpecOf
 ) -> dict[tuple[str, str], int]:
     """For each tensor, and each place that it is sent to, up to which level that can wait."""
     levels = _levels(order, nodes, places)
     found: dict[tuple[str, str], int] = {}
     for name in order:
         for tensor in _data_inputs(nodes[name]):
-            same = places.get(_op_of(tensor), _WORKER) == places[name]
-            if not same and not _goes_alone(tensor, nodes, graph):
+            same = places.get(op_of(tensor), _WORKER) == places[name]
+            if not same and not _goes_alone(tensor, nodes, spec_of):
                 key, level = (tensor, places[name]), levels[name] - 1
                 found[key] = min(level, found.get(key, level))
     return found
@@ -69,14 +104,14 @@ def _crossings(
 
 def _place(node: Any, servers: Mapping[str, str]) -> str:
     """The server that an op runs at, since it uses a variable there; else the worker."""
-    devices = {servers[_op_of(tensor)] for tensor in node.input if _op_of(tensor) in servers}
+    devices = {servers[op_of(tensor)] for tensor in node.input if op_of(tensor) in servers}
     calls = any(value.HasField("func") or value.list.func for value in node.attr.values())
     return devices.pop() if len(devices) == 1 and not calls else _WORKER
 
 
 def _in_order(nodes: Mapping[str, Any]) -> list[str] | None:
     """The names such that inputs come first; None: there are cycles, as in v1 loops."""
-    needed = {n: {_op_of(i) for i in node.input} & nodes.keys() for n, node in nodes.items()}
+    needed = {n: {op_of(i) for i in node.input} & nodes.keys() for n, node in nodes.items()}
     users = collections.defaultdict(list)
     for name, inputs in needed.items():
         for one in inputs:
@@ -97,7 +132,7 @@ def _levels(
     """As late as possible: a dense variable need not be there before the rows it is used with."""
     earliest: dict[str, int] = {}
     for name in order:
-        sources = [_op_of(tensor) for tensor in nodes[name].input]
+        sources = [op_of(tensor) for tensor in nodes[name].input]
         earliest[name] = max(
             (earliest.get(s, 0) + (places.get(s, _WORKER) != places[name]) for s in sources),
             default=0,
@@ -105,17 +140,17 @@ def _levels(
     latest: dict[str, int] = {}
     for name in reversed(order):
         level = latest.setdefault(name, earliest[name])  # where nobody waits for it
-        for source in {_op_of(tensor) for tensor in nodes[name].input} & nodes.keys():
+        for source in {op_of(tensor) for tensor in nodes[name].input} & nodes.keys():
             before = level - (places[source] != places[name])
             latest[source] = min(before, latest.get(source, before))
     return latest
 
 
-def _goes_alone(tensor: str, nodes: Mapping[str, Any], graph: tf.Graph) -> bool:
+def _goes_alone(tensor: str, nodes: Mapping[str, Any], spec_of: SpecOf) -> bool:
     """Whether a tensor is not to be sent with others."""
-    if _op_of(tensor) in nodes and nodes[_op_of(tensor)].op == "Const":
+    if op_of(tensor) in nodes and nodes[op_of(tensor)].op == "Const":
         return True  # TensorFlow makes it where it is used
-    found = graph.get_tensor_by_name(_full(tensor))
+    found = spec_of(tensor)
     if found.dtype not in _TYPES or found.shape.rank is None:
         return True
     sizes = found.shape.as_list()
@@ -124,30 +159,28 @@ def _goes_alone(tensor: str, nodes: Mapping[str, Any], graph: tf.Graph) -> bool:
     return (found.shape.num_elements() or 0) * found.dtype.size > _MOST_BYTES
 
 
-def _with_bundles(
-    part: Any, graph: tf.Graph, places: Mapping[str, str], bundles: Mapping[_Way, Sequence[str]]
-) -> Any:
-    result = tf.compat.v1.GraphDef()
-    result.CopyFrom(part)
+def _put_in(
+    part: Any,
+    bundles: Mapping[_Way, Sequence[str]],
+    places: Mapping[str, str],
+    spec_of: SpecOf,
+) -> None:
     instead: dict[tuple[str, str], str] = {}  # by the tensor and where it is used
+    added: list[Any] = []
     for number, (way, tensors) in enumerate(bundles.items()):
-        specs = [graph.get_tensor_by_name(_full(t)) for t in tensors]
         prefix = f"estimand_bundle_{number}"
-        definition, outputs = _bundle(way, specs)
+        definition, outputs = _bundle(way, [spec_of(t) for t in tensors])
         given = {f"in_{i}": tensor for i, tensor in enumerate(tensors)}
-        result.node.extend(_renamed(definition, prefix, given))
-        instead |= {
-            (t, way.target): f"{prefix}/{o}" for t, o in zip(tensors, outputs, strict=True)
-        }
-    for node in result.node:
-        if node.name in places:
-            inputs = [instead.get((t, places[node.name]), t) for t in node.input]
-            del node.input[:]
-            node.input.extend(inputs)
-    return result
+        added.extend(_renamed(definition, prefix, given))
+        instead |= {(t, way.target): f"{prefix}/{o}" for t, o in zip(tensors, outputs, strict=True)}
+    for node in part.node:
+        inputs = [instead.get((t, places[node.name]), t) for t in node.input]
+        del node.input[:]
+        node.input.extend(inputs)
+    part.node.extend(added)
 
 
-def _bundle(way: _Way, specs: Sequence[tf.Tensor]) -> tuple[Any, list[str]]:
+def _bundle(way: _Way, specs: Sequence[tf.TensorSpec]) -> tuple[Any, list[str]]:
     """The ops that join tensors and take them apart again; the names of what comes out."""
     with tf.Graph().as_default() as graph:
         given = [
@@ -166,24 +199,26 @@ def _joined(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     return tf.concat([*sizes, *words], 0)
 
 
-def _apart(joined: tf.Tensor, specs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+def _apart(joined: tf.Tensor, specs: Sequence[tf.TensorSpec]) -> list[tf.Tensor]:
     count = len(specs)
     if _need_sizes(specs):
         sizes = tf.concat([[count], joined[:count]], 0)
         words = tf.split(joined, sizes, num=count + 1)[1:]
     else:
-        words = tf.split(joined, [s.shape.num_elements() * s.dtype.size // _WORD.size for s in specs])
+        words = tf.split(
+            joined, [s.shape.num_elements() * s.dtype.size // _WORD.size for s in specs]
+        )
     return [_from_words(w, s) for w, s in zip(words, specs, strict=True)]
 
 
-def _from_words(words: tf.Tensor, spec: tf.Tensor) -> tf.Tensor:
+def _from_words(words: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
     if spec.dtype.size > _WORD.size:
         words = tf.reshape(words, [-1, spec.dtype.size // _WORD.size])
     shape = [-1 if size is None else size for size in spec.shape]
     return tf.reshape(tf.bitcast(words, spec.dtype), shape)
 
 
-def _need_sizes(specs: Iterable[tf.Tensor]) -> bool:
+def _need_sizes(specs: Iterable[Any]) -> bool:
     return any(not s.shape.is_fully_defined() for s in specs)
 
 
@@ -192,7 +227,7 @@ def _renamed(definition: Any, prefix: str, given: Mapping[str, str]) -> Iterator
     for node in definition.node:
         if node.name in given:
             continue
-        inputs = [given.get(_op_of(i)) or f"{prefix}/{i}" for i in node.input]
+        inputs = [given.get(op_of(i)) or f"{prefix}/{i}" for i in node.input]
         node.name = f"{prefix}/{node.name}"
         del node.input[:]
         node.input.extend(inputs)
@@ -201,11 +236,3 @@ def _renamed(definition: Any, prefix: str, given: Mapping[str, str]) -> Iterator
 
 def _data_inputs(node: Any) -> list[str]:
     return [tensor for tensor in node.input if not tensor.startswith("^")]
-
-
-def _op_of(tensor: str) -> str:
-    return tensor.lstrip("^").split(":")[0]
-
-
-def _full(tensor: str) -> str:
-    return tensor if ":" in tensor else f"{tensor}:0"

@@ -20,9 +20,10 @@ from estimand.engine.distributed.parameter_servers import Servers
 from estimand.engine.feeding import Feeder, lean
 from estimand.inputs.call import name_of, takes_input_context
 from estimand.inputs.contract import ModelInput
+from estimand.inputs.elsewhere import pipelines_run_elsewhere
 
 _IGNORE_EXTERNAL_STATE = 1
-_PYTHON = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
+_PYTHON = {"PyFunc", "EagerPyFunc", "PyFuncStateless"}
 
 
 def shares(
@@ -37,9 +38,10 @@ def shares(
         )
         for number in range(workers)
     ]
-    if takes_input_context(input_fn):
-        return [call(context) for context in contexts]
-    whole = call(contexts[0])
+    with pipelines_run_elsewhere():
+        if takes_input_context(input_fn):
+            return [call(context) for context in contexts]
+        whole = call(contexts[0])
     return [share_of(whole, workers, number) for number in range(workers)]
 
 
@@ -130,8 +132,8 @@ def _start(
 
 
 def as_graph(dataset: tf.data.Dataset, input_fn: Callable[..., Any]) -> tf.Tensor:
-    types = tf_private.stateful_op_types(dataset) or ()
-    python = sorted({t for t in types if t in _PYTHON})
+    graphs = tf_private.function_graphs(dataset)
+    python = sorted({op.type for graph in graphs for op in graph.get_operations()} & _PYTHON)
     if python:
         raise InputError(
             f"input_fn {name_of(input_fn)} runs Python code in its pipeline ({', '.join(python)}: "

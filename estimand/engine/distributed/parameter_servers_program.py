@@ -126,7 +126,7 @@ class ServedProgram:
         none = tf.constant(0)
         reached = tf.cast(step.read_value(), tf.int64)
         start = (none, batch_for(none), reached, tf.zeros([], self._result.dtype))
-        done, batch, reached, result = tf.while_loop(go_on, body, start, parallel_iterations=1)
+        done, _, reached, result = tf.while_loop(go_on, body, start, parallel_iterations=1)
         ended = (done < count) & (reached < limit)
         return self._answer(done, ended, worker, result)
 

@@ -29,6 +29,15 @@ def local_replicas(strategy: tf.distribute.Strategy | None) -> int:
     return 1 if strategy is None else len(strategy.extended.worker_devices)
 
 
+def first_device_is_default(strategy: tf.distribute.Strategy | None) -> bool:
+    """Whether what runs without a strategy finds the variables where it runs."""
+    if strategy is None:
+        return True
+    gpus = tf.config.list_logical_devices("GPU")
+    default = (gpus or tf.config.list_logical_devices("CPU"))[0].name.split("/")[-1]
+    return strategy.extended.worker_devices[0].split("/")[-1] == default
+
+
 def workers(strategy: tf.distribute.Strategy | None) -> int:
     """How many processes train together."""
     if strategy is None:

@@ -89,5 +89,7 @@ class Team:
             mine = value if number == 0 else tf.zeros_like(value)
             return context.all_reduce(tf.distribute.ReduceOp.SUM, mine)
 
-        # In a function: TensorFlow warns of every sum that is not in one.
-        return tf.function(lambda: for_each(self._strategy, one_replica)[0], autograph=False)()
+        # In a function: TensorFlow warns of every sum that is not in one. It would also warn of
+        # calls that trace anew, as each of these few does.
+        total = tf.function(lambda: for_each(self._strategy, one_replica)[0], autograph=False)
+        return total.get_concrete_function()()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from estimand.serving.lean import frames, messages
 from estimand.serving.lean.frames import Code
-from estimand.serving.lean.headers import HEAD, OK_TRAILERS, trailers
+from estimand.serving.lean.headers import HEAD, OK_TRAILERS, Opening, trailers
 from estimand.serving.lean.messages import PREFIX_SIZE
 from estimand.serving.lean.sending import Sender
 from estimand.serving.lean.streams import Stream, Streaming
@@ -49,6 +49,22 @@ class Calls:
                 stream.timer = self._loop.call_at(stream.deadline, self._late, stream)
             if stream.ended:
                 self.data(stream, b"", True)
+
+    def takes_at_once(self, opening: Opening, size: int) -> bool:
+        """Whether nothing stands against `start` with a message of this size."""
+        return (
+            opening.refusal is None
+            and opening.timeout is None
+            and opening.method.start is not None
+            and size <= self._limits.message_bytes
+            and self._sender.unsent <= self._limits.unsent_bytes
+        )
+
+    def start(self, stream: Stream, body: bytes) -> None:
+        """A request that came whole."""
+        self.streams[stream.id] = stream
+        stream.calls = self
+        stream.opening.method.start(body, None, stream)
 
     def data(self, stream: Stream, payload: bytes | bytearray, is_last: bool) -> None:
         """A part of the request; what comes after a refusal is passed over."""

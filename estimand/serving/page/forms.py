@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from estimand.export.reading import describe_signature
 from estimand.serving.page.example_features import example_features
+from estimand.serving.parts import part_names
 
 if TYPE_CHECKING:
     from estimand.serving.servable import Servable
@@ -49,8 +50,6 @@ def _request(
         body["examples"] = [_example_row(features) or {"x": 1.0}]
         if not features:
             notes.append("The model does not tell what its tf.Examples hold: name the features.")
-    elif any(info.get("kind") for info in inputs.values()):
-        notes.append("A sparse or ragged input cannot be sent in JSON.")
     else:
         values, notes = _values(inputs, features)
         body |= values
@@ -61,10 +60,16 @@ def _values(
     inputs: Mapping[str, Any], features: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
     """As rows if each input has some, else as columns."""
-    by_rows = bool(inputs) and all(_has_rows(info) for info in inputs.values())
+    by_rows = bool(inputs) and all(
+        _has_rows(info) and not info.get("kind") for info in inputs.values()
+    )
     notes = []
-    values = {}
+    values: dict[str, Any] = {}
     for key, info in inputs.items():
+        if info.get("kind"):
+            values |= _parts(key, info)
+            notes.append(f"{key} is {info['kind']}: it is sent as several arrays.")
+            continue
         shape = info["shape"][1:] if by_rows else info["shape"] or []
         if math.prod(size or 1 for size in shape) > _MOST_VALUES:
             notes.append(f"{key} is too large for an example: paste values of your own.")
@@ -78,6 +83,20 @@ def _values(
         return {"inputs": values}, notes
     row: Any = values if len(values) > 1 else next(iter(values.values()))
     return {"instances": [row]}, notes
+
+
+def _parts(key: str, info: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays of a sparse or ragged input with one value.
+
+    >>> _parts("ids", {"kind": "sparse", "dtype": "int64", "shape": [None, 9], "parts": "abc"})
+    {'ids/indices': [[0, 0]], 'ids/values': [1], 'ids/dense_shape': [1, 9]}
+    """
+    names = part_names(key, info["kind"], len(info["parts"]))
+    value = [_value(key, info["dtype"])]
+    if info["kind"] != "sparse":
+        return {name: [0, 1] if place else value for place, name in enumerate(names)}
+    sizes = [size or 1 for size in info["shape"] or (None, None)]
+    return dict(zip(names, ([[0] * len(sizes)], value, sizes), strict=True))
 
 
 def takes_examples(inputs: Mapping[str, Any]) -> bool:

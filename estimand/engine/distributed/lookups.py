@@ -1,0 +1,100 @@
+"""Lookups in tables on parameter servers, with every row asked for only once.
+
+In one process a row that occurs many times in a batch is cheapest read as often. Sent from another
+one it is the larger part of all bytes: words in a batch repeat themselves. So the worker asks for
+each row once, and repeats it itself. The values are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+_GATHER, _UNIQUE, _REPEAT = "ResourceGather", "Unique", "GatherV2"
+
+
+def each_row_once(
+    part: Any, graph: tf.Graph, servers: Mapping[str, str]
+) -> tuple[Any, dict[str, tf.TensorSpec]]:
+    """`part` of `graph`, with its lookups rewritten; and what the tensors are that are new in it.
+
+    `servers` has the names of what stands for variables on servers.
+    """
+    result = tf.compat.v1.GraphDef()
+    result.versions.CopyFrom(part.versions)
+    result.library.CopyFrom(part.library)
+    known = _known_rows(part, graph)
+    made: dict[str, tf.TensorSpec] = {}
+    for node in part.node:
+        if node.op == _GATHER and node.input[0] in servers and _can_repeat(node, graph):
+            _add_lookup(result, node, graph, known, made)
+        else:
+            result.node.add().CopyFrom(node)
+    return result, made
+
+
+def _can_repeat(node: Any, graph: tf.Graph) -> bool:
+    indices, rows = (graph.get_tensor_by_name(full(t)) for t in (node.input[1], node.name))
+    plain = node.attr["batch_dims"].i == 0 and indices.shape.rank == 1
+    return plain and rows.shape[1:].is_fully_defined()
+
+
+def _known_rows(part: Any, graph: tf.Graph) -> dict[str, str]:
+    """Where the model has the rows without repetition already, as for its gradients."""
+    nodes = {node.name: node for node in part.node}
+    found: dict[str, str] = {}
+    for node in part.node:
+        if node.op != _UNIQUE or node.attr["out_idx"].type != tf.int32.as_datatype_enum:
+            continue
+        indices = node.input[0]
+        source = nodes.get(op_of(indices))
+        # Of one dimension before and after: it changes nothing.
+        if source is not None and source.op == "Reshape":
+            ranks = [graph.get_tensor_by_name(full(t)).shape.rank for t in source.input[:1]]
+            ranks.append(graph.get_tensor_by_name(full(indices)).shape.rank)
+            indices = source.input[0] if ranks == [1, 1] else indices
+        found.setdefault(full(indices), node.name)
+    return found
+
+
+def _add_lookup(
+    result: Any,
+    node: Any,
+    graph: tf.Graph,
+    known: dict[str, str],
+    made: dict[str, tf.TensorSpec],
+) -> None:
+    indices = graph.get_tensor_by_name(full(node.input[1]))
+    rows = graph.get_tensor_by_name(full(node.name))
+    once = known.get(indices.name)
+    if once is None:
+        once = known[indices.name] = f"{node.name}/once"
+        unique = result.node.add(name=once, op=_UNIQUE, input=[node.input[1]])
+        unique.attr["T"].type = indices.dtype.as_datatype_enum
+        unique.attr["out_idx"].type = tf.int32.as_datatype_enum
+        made[f"{once}:0"] = tf.TensorSpec([None], indices.dtype)
+    lookup = result.node.add()
+    lookup.CopyFrom(node)
+    lookup.name = f"{node.name}/rows"
+    lookup.input[1] = once
+    made[f"{lookup.name}:0"] = tf.TensorSpec([None, *rows.shape[1:]], rows.dtype)
+    axis = result.node.add(name=f"{node.name}/axis", op="Const")
+    axis.attr["dtype"].type = tf.int32.as_datatype_enum
+    axis.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(0))
+    # Under the old name: whoever asks for the lookup gets what he expects.
+    repeat = result.node.add(name=node.name, op=_REPEAT)
+    repeat.input.extend([lookup.name, f"{once}:1", axis.name])
+    for key, dtype in (("Tparams", rows.dtype), ("Tindices", tf.int32), ("Taxis", tf.int32)):
+        repeat.attr[key].type = dtype.as_datatype_enum
+
+
+def op_of(tensor: str) -> str:
+    """The name of the op in a reference to one of its outputs, or to itself."""
+    return tensor.lstrip("^").split(":")[0]
+
+
+def full(tensor: str) -> str:
+    """A reference to a tensor as its name, with the number of the output."""
+    return tensor if ":" in tensor else f"{tensor}:0"
