@@ -119,7 +119,8 @@ def verify(
         if report.ok and not quiet:
             size = _size(report.file_bytes)
             state = f"in order ({size})" if report.records else "(an empty file)"
-            click.echo(f"{report.path}: {report.records:,} records {state}")
+            noun = "record" if report.records == 1 else "records"
+            click.echo(f"{report.path}: {report.records:,} {noun} {state}")
         for line in _problem_lines(report):
             click.echo(line, err=True)
     context.exit(_DAMAGED if damaged else 0)

@@ -75,3 +75,42 @@ def answers(address: str, timeout: float = 2.0) -> bool:
     except OSError:
         return False
     return True
+
+
+# How every HTTP/2 connection begins, and so every one to a server of TensorFlow: the client's
+# first words and its empty settings, then the settings of the server.
+_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_SETTINGS = bytes([4, 0, 0, 0, 0, 0])
+# What a process says that waits for the others before it starts its server.
+_WAITING = b"estimand\n"
+
+
+def takes_part(address: str, timeout: float = 2.0) -> bool:
+    """Whether TensorFlow is there, or a process that waits for its cluster.
+
+    A port that accepts connections may be another program's; TensorFlow would wait for it for ever.
+    """
+    try:
+        with socket.create_connection(split_address(address), timeout) as connection:
+            connection.settimeout(timeout)
+            connection.sendall(_HELLO)
+            answer = b""
+            while len(answer) < len(_WAITING) and (more := connection.recv(len(_WAITING))):
+                answer += more
+    except OSError:
+        return False
+    return answer[: len(_WAITING)] == _WAITING or answer[3:9] == _SETTINGS
+
+
+def say_waiting(listener: socket.socket) -> None:
+    """Answer everybody who calls that this process waits; until `listener` is shut down."""
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        with connection, contextlib.suppress(OSError):
+            connection.settimeout(1.0)
+            if connection.recv(len(_HELLO)):
+                connection.sendall(_WAITING)
+                connection.recv(1)  # the other side hangs up, so that the port is not kept

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 from estimand.cluster.addresses import Cluster
@@ -51,9 +53,26 @@ def make_strategy(config: Any) -> Any:
     key = f"{kind} {config.task_type} {config.task_id} {config._cluster}"
     if key not in _made:
         make = _parameter_servers if kind == PARAMETER_SERVERS else _multi_worker
-        _made[key] = make(config)
+        with root_logger_left_alone():
+            _made[key] = make(config)
         _log.info("%s, as TF_CONFIG asks for.", kind)
     return _made[key]
+
+
+@contextlib.contextmanager
+def root_logger_left_alone() -> Iterator[None]:
+    """Strategies log with absl, which gives a root logger that has no handler one.
+
+    From then on every line of TensorFlow's own logger would appear twice.
+    """
+    root = logging.getLogger()
+    stand_in = logging.NullHandler()
+    if not root.handlers:
+        root.addHandler(stand_in)
+    try:
+        yield
+    finally:
+        root.removeHandler(stand_in)
 
 
 def cluster_for_tensorflow(cluster: Cluster) -> dict[str, dict[int, str]]:

@@ -10,11 +10,19 @@ import contextlib
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from estimand.cluster.addresses import Cluster, addresses_of, answers, split_address
+from estimand.cluster.addresses import (
+    Cluster,
+    addresses_of,
+    answers,
+    say_waiting,
+    split_address,
+    takes_part,
+)
 from estimand.cluster.description import Task
 from estimand.core.errors import ClusterError, ConfigError
 
@@ -48,7 +56,8 @@ def wait_for_peers(
     listen: bool = False,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-    reachable: Callable[[str], bool] = answers,
+    reachable: Callable[[str], bool] = takes_part,
+    somebody_is_at: Callable[[str], bool] = answers,
 ) -> None:
     """Return when every other process has been reached once; `ClusterError` names the missing.
 
@@ -60,7 +69,8 @@ def wait_for_peers(
         waits for this process.
       clock: seconds, increasing.
       sleep: waits for so many seconds.
-      reachable: whether there is somebody at an address.
+      reachable: whether a process of the cluster is at an address.
+      somebody_is_at: whether anybody is.
     """
     missing = addresses_of(cluster)
     own = missing.pop(me, None) if me is not None else None
@@ -72,7 +82,7 @@ def wait_for_peers(
                 return
             now = clock()
             if now - began >= timeout:
-                raise _never_came(missing, timeout)
+                raise _never_came(missing, timeout, list(filter(somebody_is_at, missing.values())))
             if now - reported >= _SECONDS_BETWEEN_REPORTS:
                 reported = now
                 _log.info("Still waiting for %s (%.0f s).", _list(missing), now - began)
@@ -81,7 +91,7 @@ def wait_for_peers(
 
 @contextlib.contextmanager
 def _listening(address: str, task: Task | None) -> Iterator[None]:
-    """Accept connections; the kernel does, nobody has to look at them."""
+    """Tell those who call that this process is there, and waits as they do."""
     host, port = split_address(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as listener:
@@ -95,14 +105,26 @@ def _listening(address: str, task: Task | None) -> Iterator[None]:
                 f"({error.strerror}). End the process that has it, or change TF_CONFIG."
             ) from error
         listener.listen(128)
-        yield
+        answering = threading.Thread(target=say_waiting, args=(listener,), daemon=True)
+        answering.start()
+        try:
+            yield
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            answering.join()
 
 
-def _never_came(missing: dict[Task, str], timeout: float) -> ClusterError:
+def _never_came(missing: dict[Task, str], timeout: float, strangers: list[str]) -> ClusterError:
+    stranger = (
+        f"Something listens at {', '.join(strangers)} that is not TensorFlow: is the port that "
+        "of another program? "
+        if strangers
+        else ""
+    )
     return ClusterError(
-        f"{_list(missing)} did not answer within {timeout:g} s. Has the program been started "
-        "there, with the same TF_CONFIG, and can this machine reach it? To wait longer, set "
-        f"RunConfig(session_creation_timeout_secs=...) or {TIMEOUT_VARIABLE}."
+        f"{_list(missing)} did not answer within {timeout:g} s. {stranger}Has the program been "
+        "started there, with the same TF_CONFIG, and can this machine reach it? To wait longer, "
+        f"set RunConfig(session_creation_timeout_secs=...) or {TIMEOUT_VARIABLE}."
     )
 
 

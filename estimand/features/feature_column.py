@@ -112,6 +112,10 @@ sequence_categorical_column_with_vocabulary_list = _quiet(
 sequence_numeric_column = _quiet(_tf.sequence_numeric_column)
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:

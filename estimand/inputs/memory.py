@@ -84,8 +84,10 @@ def pandas_input_fn(
     order = _Order(batch_size, num_epochs, _explicit(shuffle))
     if not isinstance(target_column, str):
         raise InputTypeError(f"target_column must be a string type, given: {target_column!r}")
+    _check_pandas("x", x)
     labels = None
     if y is not None:
+        _check_pandas("y", y)
         if target_column in x:
             raise InputError(
                 f"Cannot use name {target_column} for target column: DataFrame already has a "
@@ -103,6 +105,16 @@ def pandas_input_fn(
         return _batches(features, labels, order, "pandas_input_fn")
 
     return input_fn
+
+
+def _check_pandas(name: str, value: Any) -> None:
+    if not hasattr(value, "index") or isinstance(value, (list, tuple, str)):
+        what = "DataFrame" if name == "x" else "Series or DataFrame"
+        raise InputTypeError(
+            f"pandas_input_fn: {name} must be a pandas {what}, given: {type(value).__name__}. For "
+            "tables of pyarrow and Polars there is est.inputs.table_input_fn, for arrays "
+            "est.inputs.numpy_input_fn."
+        )
 
 
 @dataclasses.dataclass(frozen=True)

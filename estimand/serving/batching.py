@@ -38,6 +38,8 @@ from estimand.serving.status import StatusError, deadline_exceeded, from_excepti
 INLINE_SECONDS = 0.001
 # The same for a request that is alone in its lane.
 INLINE_SECONDS_ALONE = 0.0025
+# What does not wait for others if they come one by one.
+AT_ONCE_SECONDS = 0.0002
 # Programs that take longer are worth a look at who else is coming.
 _LOOK_SECONDS = 0.0003
 
@@ -78,13 +80,19 @@ class Lane:
         self.submit(promise)
         return promise.future
 
-    def submit(self, task: Task) -> None:
-        """Raises StatusError for one that is refused; the task is not told then."""
+    def submit(self, task: Task, at_once: bool = False) -> None:
+        """Raises StatusError for one that is refused; the task is not told then.
+
+        `at_once` is for requests that come one by one: a quick program does not wait for others.
+        """
         program, settings = self.program, self.settings
         arrays = task.arrays
         if settings.adaptive:
             rows = rows_of(arrays) if program.may_batch else None
             task.rows = rows or 1
+            if at_once and self._is_free_for(task):
+                self._run_inline(Batch(program, settings, [task]))
+                return
             task.key = object() if rows is None else shape_key(arrays, False)
             self._enqueue(task)
             return
@@ -101,6 +109,11 @@ class Lane:
             part.rows = len(part.arrays[0])
             part.key = shape_key(part.arrays, settings.pad_variable_length)
             self._enqueue(part)
+
+    def _is_free_for(self, task: Task) -> bool:
+        if self._tasks or self._running:
+            return False
+        return self.program.expected_seconds(task.rows) < AT_ONCE_SECONDS
 
     def _its_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:  # kept, for Python 3.11 asks the system for each answer
@@ -145,7 +158,7 @@ class Lane:
         self._flush_is_due = True
         if self.settings.delay_seconds and self._rows < self.settings.max_rows:
             loop.call_later(self.settings.delay_seconds, self._flush, loop)
-        elif self._may_grow(self._rows):
+        elif self._rows + self._rows_before > 2 and self._may_grow(self._rows):
             self._rows_seen = 0
             self._first_look = time.perf_counter()
             loop.call_soon(self._look, loop)
@@ -196,15 +209,19 @@ class Lane:
             if not tasks:
                 continue
             batch = Batch(self.program, self.settings, tasks)
-            self._rows_before = batch.rows
             if self._runs_inline(batch):
-                batch.run()
-                batch.deliver()
+                self._run_inline(batch)
             else:
+                self._rows_before = batch.rows
                 self._running += 1
                 self._rows_running += batch.rows
                 running = loop.run_in_executor(self._pool, batch.run)
                 running.add_done_callback(functools.partial(self._done, loop, batch))
+
+    def _run_inline(self, batch: Batch) -> None:
+        self._rows_before = batch.rows
+        batch.run()
+        batch.deliver()
 
     def _take(self, loop: asyncio.AbstractEventLoop) -> list[Task]:
         """The next tasks that go together; those that nobody waits for any more are dropped."""

@@ -80,11 +80,11 @@ class Prediction(Task):
     def write(self, outputs: list[np.ndarray]) -> bytes:
         raise NotImplementedError
 
-    def start(self) -> None:
-        """The reply may be told at once."""
+    def start(self, at_once: bool = False) -> None:
+        """The reply may be told before this returns. `at_once`: see Lane.submit."""
         try:
             self.plan, self.arrays = self.read()
-            self.plan.lane.submit(self)
+            self.plan.lane.submit(self, at_once)
         except Exception as error:
             self.over = True
             self._fail(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any
 
@@ -42,10 +43,12 @@ def only_train(tf_config: str, model_dir: str) -> None:
 def drive(tf_config: str) -> None:
     """The chief's part, without a model."""
     take_role(tf_config)
+    logging.getLogger().handlers.clear()
     config = est.RunConfig()
     made = strategy.make_strategy(config)
     assert isinstance(made, tf.distribute.ParameterServerStrategy)
     assert strategy.make_strategy(config) is made
+    assert not logging.getLogger().handlers  # each line of the log would come twice
     coordinator = tf.distribute.coordinator.ClusterCoordinator(made)
     answer = coordinator.schedule(tf.function(lambda: tf.constant(41) + 1)).fetch()
     print(f"a worker says {answer}")

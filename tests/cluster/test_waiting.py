@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import estimand as est
-from estimand.cluster.addresses import LOOPBACK, answers, free_ports
+from estimand.cluster.addresses import LOOPBACK, answers, free_ports, say_waiting, takes_part
 from estimand.cluster.description import Task
 from estimand.cluster.waiting import TIMEOUT_VARIABLE, timeout_of, wait_for_peers
 from estimand.core.errors import ClusterError, ConfigError
@@ -28,6 +28,7 @@ class Network:
     def __init__(self, **up_from: float) -> None:
         self.now = 0.0
         self.asked: list[str] = []
+        self.strangers: list[str] = []
         self._up_from = {f"10.0.0.{name[1:]}:2222": second for name, second in up_from.items()}
 
     def wait(self, timeout: float, **more: Any) -> None:
@@ -37,6 +38,7 @@ class Network:
             clock=lambda: self.now,
             sleep=self._sleep,
             reachable=self._reachable,
+            somebody_is_at=lambda address: address in self.strangers,
             **more,
         )
 
@@ -77,6 +79,15 @@ def test_time_out_names_who_never_came() -> None:
     )
 
 
+def test_time_out_tells_of_another_program_at_the_port() -> None:
+    network = Network(_6=0)
+    network.strangers.append("10.0.0.7:2222")
+    with pytest.raises(
+        ClusterError, match="Something listens at 10.0.0.7:2222 that is not Tensor"
+    ):
+        network.wait(300, me=Task("chief", 0))
+
+
 def test_missing_ones_are_told_while_waiting(caplog: Any) -> None:
     caplog.set_level("INFO", "tensorflow")
     with pytest.raises(ClusterError):
@@ -97,7 +108,7 @@ def test_processes_that_wait_for_each_other_all_go_on() -> None:
         try:
             wait_for_peers(cluster, 20, me=Task("worker", index), listen=True)
             # As TensorFlow's server does next, at the same port.
-            with listening(ports[index]):
+            with listening(ports[index], speaks=True):
                 time.sleep(1.5)
         except BaseException as error:
             errors.append(error)
@@ -125,6 +136,7 @@ def test_nobody_answers_at_a_free_port() -> None:
     assert not answers(f"{LOOPBACK}:{port}")
     with listening(port):
         assert answers(f"{LOOPBACK}:{port}")
+        assert not takes_part(f"{LOOPBACK}:{port}", timeout=0.05)  # it says nothing
 
 
 @pytest.mark.parametrize(("variable", "expected"), [(None, 40), ("", 40), ("7", 7), (" 2.5 ", 2.5)])
@@ -144,9 +156,13 @@ def test_time_out_that_is_none(monkeypatch: Any, text: str) -> None:
 
 
 @contextlib.contextmanager
-def listening(port: int) -> Iterator[None]:
+def listening(port: int, *, speaks: bool = False) -> Iterator[None]:
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((LOOPBACK, port))
         listener.listen()
+        if speaks:
+            threading.Thread(target=say_waiting, args=(listener,), daemon=True).start()
         yield
+        if speaks:
+            listener.shutdown(socket.SHUT_RDWR)

@@ -150,16 +150,21 @@ def variable_from_outside() -> str:
     return "nothing was raised"
 
 
-def on_one_device() -> dict[str, list[float]]:
+def on_one_device() -> dict:
     config = est.RunConfig(
         model_dir=tempfile.mkdtemp(),
         tf_random_seed=7,
-        train_distribute=tf.distribute.OneDeviceStrategy("CPU:0"),
+        train_distribute=tf.distribute.OneDeviceStrategy("CPU:1"),  # not the default one
     )
     estimator = models.ESTIMATORS["v1"](config)
     estimator.train(models.input_fn(2 * BATCH), max_steps=STEPS // 2)
     estimator.train(models.input_fn(2 * BATCH), max_steps=STEPS)
-    return checkpoint(estimator)
+    rows = estimator.predict(models.input_fn(BATCH, repeat=False))
+    return {
+        "checkpoint": checkpoint(estimator),
+        "metrics": numbers(estimator.evaluate(models.input_fn(10, repeat=False))),
+        "predictions": {"p": [float(row["p"][0]) for row in rows]},
+    }
 
 
 def main() -> None:

@@ -98,5 +98,8 @@ def test_variable_made_outside_of_model_fn_is_named(results):
     assert results["outside"].startswith("'mine' cannot be trained under MirroredStrategy")
 
 
-def test_one_device_trains_as_no_strategy_does(results):
-    assert_equal(results["v1"]["one"]["checkpoint"], results["one device"])
+def test_one_device_that_is_not_the_default_one_does_all_as_no_strategy_does(results):
+    alone, there = results["v1"]["one"], results["one device"]
+    assert_equal(alone["checkpoint"], there["checkpoint"])
+    assert_equal(alone["metrics"], there["metrics"])
+    assert_equal({"p": alone["predictions"]}, there["predictions"])

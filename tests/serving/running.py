@@ -62,7 +62,7 @@ class Server:
         kind = "json" if isinstance(body, dict) else "data"
         return self.http.post(self.url(path), timeout=20, **{kind: body}, **more)
 
-    def wait_until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    def wait_until(self, condition: Callable[[], bool], seconds: float = 120.0) -> None:
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:
             if self.process.poll() is not None:
@@ -104,7 +104,7 @@ def workers_of(server: Server) -> list[int]:
     return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
 
 
-def wait_until_gone(pids: list[int], seconds: float = 40.0) -> None:
+def wait_until_gone(pids: list[int], seconds: float = 120.0) -> None:
     def is_alive(pid: int) -> bool:
         with contextlib.suppress(OSError):
             return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()

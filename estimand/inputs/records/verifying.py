@@ -71,7 +71,8 @@ class FileReport:
 
     def __str__(self) -> str:
         if self.ok:
-            return f"{self.path}: {self.records} records{' in order' if self.records else ''}"
+            noun = "record" if self.records == 1 else "records"
+            return f"{self.path}: {self.records} {noun}{' in order' if self.records else ''}"
         return f"{self.path}: {self.problems[0]}"
 
 
