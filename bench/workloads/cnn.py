@@ -129,7 +129,8 @@ def torch_loop(turns: Turns) -> None:
         turns.tick()
 
 
-# TensorFlow leaves the faster kernels of oneDNN out on processors without AVX-512, unless told.
+# TensorFlow leaves the faster kernels of oneDNN out on processors without AVX-512, unless told so
+# for the whole process. Estimand asks for them in the step, where they turn out to be faster.
 _ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "1"}
 _OTHERS = ["Keras fit", "PyTorch loop, 2 threads"]
 

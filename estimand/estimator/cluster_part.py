@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from estimand.cluster.servers import serve, tell_servers
+from estimand.cluster.silence import silence_noticed
 from estimand.cluster.strategy import kind_of_strategy, make_strategy, root_logger_left_alone
 from estimand.cluster.waiting import timeout_of
 from estimand.core.config import RunConfig
@@ -39,9 +40,11 @@ def taking_part(estimator: Any) -> Iterator[None]:
     if config.train_distribute is None and kind_of_strategy(config) is not None:
         estimator._config = config.replace(train_distribute=make_strategy(config))
         estimator._live = None  # its variables, if there are any, know no strategy
-    with root_logger_left_alone():
+    has_servers = config.num_ps_replicas > 0
+    watched = silence_noticed(config._cluster) if has_servers else contextlib.nullcontext()
+    with root_logger_left_alone(), watched:
         yield
-    if config.num_ps_replicas > 0:
+    if has_servers:
         tell_servers(config._cluster)
         # The variables have gone with the servers; what comes next reads the checkpoint.
         estimator._config, estimator._live = config.replace(train_distribute=None), None

@@ -18,7 +18,7 @@ from estimand.inputs.iterables import dataset_from_batches, is_batches
 from estimand.inputs.sources import Source, noting_sources
 from estimand.inputs.structure import clean_parts, describe, split_pair
 
-_log = logging.getLogger("estimand")
+_log = logging.getLogger("tensorflow")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import InputError
+from estimand.inputs.session_inputs import dataset_from_session, needs_session
 from estimand.inputs.structure import clean_parts
 from estimand.inputs.v1_iterators import EagerCall, GraphCall, NeedsGraph, TracedIterator, watch
 
@@ -51,6 +52,7 @@ class _Trace:
     datasets: list[tf.data.Dataset]  # of these iterators, or the result itself
     variants: list[tf.Tensor]
     table_initializers: list[tf.Operation]
+    by_session: bool  # only a session can run what it built
 
     @property
     def placeholders(self) -> list[tf.Tensor]:
@@ -59,7 +61,7 @@ class _Trace:
 
 def call_eagerly(call: Callable[[], Any]) -> tuple[Any, bool]:
     """(result, False), or (None, True) where the function can only be called in a graph."""
-    with watch(EagerCall()):
+    with watch(EagerCall()), tf.variable_creator_scope(_refuse_local_variables):
         try:
             return call(), False
         except NeedsGraph:
@@ -70,9 +72,21 @@ def call_eagerly(call: Callable[[], Any]) -> tuple[Any, bool]:
             return None, True
 
 
+def _refuse_local_variables(create: Callable[..., Any], **settings: Any) -> Any:
+    """`limit_epochs` counts in one, which only a session moves as it did."""
+    if tf.compat.v1.GraphKeys.LOCAL_VARIABLES in (settings.get("collections") or ()):
+        raise NeedsGraph
+    return create(**settings)
+
+
 def dataset_from_graph(call: Callable[[], Any], where: str) -> GraphInput:
     """Call the input function in graph-building mode and turn its graph into a Dataset."""
-    trace = _trace(call, where)
+    try:
+        trace = _trace(call, where)
+    except NeedsGraph:
+        return _read_by_session(call, where)
+    if trace.by_session:
+        return _read_by_session(call, where)
     if trace.table_initializers:
         _prune(trace, [], trace.table_initializers)()
     datasets = _materialise(trace)
@@ -89,12 +103,20 @@ def dataset_from_graph(call: Callable[[], Any], where: str) -> GraphInput:
     return GraphInput(dataset, structure, not datasets, _is_steady(function), keep_alive)
 
 
+def _read_by_session(call: Callable[[], Any], where: str) -> GraphInput:
+    def build() -> Any:
+        return tf.nest.map_structure(_as_tensor, clean_parts(call(), where))
+
+    dataset, structure, graph = dataset_from_session(build)
+    return GraphInput(dataset, structure, False, False, (graph,))
+
+
 def _trace(call: Callable[[], Any], where: str) -> _Trace:
     kept: dict[str, Any] = {}
 
     def build() -> list[Any]:
         graph_call = GraphCall(tf.compat.v1.get_default_graph())
-        with watch(graph_call):
+        with watch(graph_call), tf.variable_creator_scope(_refuse_local_variables):
             result = call()
         iterators = [it for it in graph_call.iterators if it.placeholders is not None]
         if isinstance(result, tf.data.Dataset):
@@ -108,6 +130,7 @@ def _trace(call: Callable[[], Any], where: str) -> _Trace:
             datasets=datasets,
             variants=[tf.data.experimental.to_variant(dataset) for dataset in datasets],
             table_initializers=_collected(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS),
+            by_session=not datasets and needs_session(tf.compat.v1.get_default_graph()),
         )
         _check_no_foreign_sources(where)
         return []
@@ -137,11 +160,6 @@ def _is_untouched(trace: _Trace) -> bool:
 
 
 def _check_no_foreign_sources(where: str) -> None:
-    if _collected(tf.compat.v1.GraphKeys.QUEUE_RUNNERS):
-        raise InputError(
-            f"{where} builds its input with queues (tf.train.batch, string_input_producer, "
-            "readers), which TensorFlow 2 cannot run. Return a tf.data.Dataset."
-        )
     operations = tf.compat.v1.get_default_graph().get_operations()
     if any(op.type in _FOREIGN_ITERATORS for op in operations):
         raise InputError(

@@ -22,21 +22,6 @@ _OLD_METHODS = {
     "predict_generator": "predict",
     "predict_proba": "predict",
 }
-_QUEUES = [
-    "batch",
-    "batch_join",
-    "input_producer",
-    "limit_epochs",
-    "match_filenames_once",
-    "maybe_batch",
-    "maybe_shuffle_batch",
-    "range_input_producer",
-    "shuffle_batch",
-    "shuffle_batch_join",
-    "slice_input_producer",
-    "start_queue_runners",
-    "string_input_producer",
-]
 
 
 @dataclass(frozen=True)
@@ -62,7 +47,6 @@ def find_idioms(found: SourceUses, names: Names) -> list[Idiom]:
         _learning_rates,
         _old_methods,
         _tpus,
-        _queues,
     ]
     result = [one for look in looks for one in look(found, names)]
     return sorted(result, key=lambda one: one.line)
@@ -181,21 +165,6 @@ def _tpus(found: SourceUses, names: Names) -> Iterator[Idiom]:
                     "use_tpu=True",
                     "write use_tpu=False: TPUEstimator runs here on CPU and GPU",
                 )
-
-
-def _queues(found: SourceUses, names: Names) -> Iterator[Idiom]:
-    """Queue runners need a session of their own program; an estimator has none to give."""
-    del names
-    if not any("estimator" in path.split(".") for path in found.paths):
-        return
-    for call, target in found.callee.items():
-        *_, part, name = ["", *target.path.split(".")]
-        if part == "train" and name in _QUEUES:
-            yield Idiom(
-                call.lineno,
-                f"tf.train.{name}",
-                "return a tf.data.Dataset from input_fn: queue runners are not run",
-            )
 
 
 def _method_calls(found: SourceUses, name: str) -> Iterator[ast.Call]:

@@ -42,6 +42,8 @@ INLINE_SECONDS_ALONE = 0.0025
 AT_ONCE_SECONDS = 0.0002
 # Programs that take longer are worth a look at who else is coming.
 _LOOK_SECONDS = 0.0003
+# How long to wait for nobody.
+_MOST_PATIENCE = 0.001
 
 
 @dataclass
@@ -181,7 +183,8 @@ class Lane:
         if self._may_grow(rows):
             patience = self.program.expected_seconds(rows)
             if rows <= self._rows_seen:  # those that were answered last may not have heard it yet
-                patience = patience / 4 if rows < self._rows_before else 0.0
+                waits = rows < self._rows_before
+                patience = min(patience / 4, _MOST_PATIENCE) if waits else 0.0
             self._rows_seen = rows
             if time.perf_counter() - self._first_look < patience:
                 loop.call_soon(self._look, loop)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 
@@ -23,6 +24,18 @@ def versions(base_path: str) -> dict[int, str]:
         if _NUMBER.fullmatch(name):
             found[int(name)] = os.path.join(base_path, name)
     return found
+
+
+def contents(path: str) -> tuple[tuple[str, int, int], ...]:
+    """What there is below a local directory: names, sizes and times; nothing of other places."""
+    found = []
+    for folder, _, names in os.walk(path):
+        for name in names:
+            file = os.path.join(folder, name)
+            with contextlib.suppress(OSError):  # gone meanwhile
+                facts = os.stat(file)
+                found.append((file, facts.st_size, facts.st_mtime_ns))
+    return tuple(sorted(found))
 
 
 def _children(path: str) -> list[str]:

@@ -58,6 +58,7 @@ class Metrics:
     def state(self) -> dict[str, Any]:
         """What was counted here, as plain values."""
         return {
+            "started": self._started,
             "counts": [[*key, count] for key, count in self._counts.items()],
             "logged": [[*key, count] for key, count in self._logged.items()],
             "latencies": [[*key, h.counts, h.total] for key, h in self._latencies.items()],
@@ -65,14 +66,15 @@ class Metrics:
 
     def _with_others(self) -> Metrics:
         """Itself, or the sum with the other processes."""
-        return _sum([self.state(), self.others], self._started) if self.others else self
+        return _sum([self.state(), self.others]) if self.others else self
 
     def count(self, model: str, code: int = 0) -> int:
         return self._counts.get((model, code), 0)
 
     @property
     def started(self) -> float:
-        return self._started
+        """When the first of all processes began."""
+        return self._with_others()._started
 
     @property
     def edges(self) -> list[float]:
@@ -113,7 +115,7 @@ class Metrics:
             labels = f'model_name="{_escape(model)}",status="{NAMES[code]}"'
             lines.append(f"{_PREFIX}request_log_count{{{labels}}} {count}")
         lines.append("# TYPE process_start_time_seconds gauge")
-        lines.append(f"process_start_time_seconds {self._started:.3f}")
+        lines.append(f"process_start_time_seconds {everywhere._started:.3f}")
         return "\n".join(lines) + "\n"
 
 
@@ -126,13 +128,13 @@ def sum_of_states(states: Iterable[Any]) -> dict[str, Any]:
     >>> sum_of_states([one.state(), other.state()])["counts"]
     [['half', 0, 2]]
     """
-    return _sum(states, 0.0).state()
+    return _sum(states).state()
 
 
-def _sum(states: Iterable[Any], started: float) -> Metrics:
+def _sum(states: Iterable[Any]) -> Metrics:
     total = Metrics()
-    total._started = started
     for state in states:
+        total._started = min(total._started, state["started"])
         for name, into in (("counts", total._counts), ("logged", total._logged)):
             for model, code, count in state[name]:
                 into[model, code] = into.get((model, code), 0) + count

@@ -41,6 +41,8 @@ class Version:
     state: State = State.START
     error: StatusError | None = None
     loaded: LoadedVersion | None = None
+    contents: Any = None  # of its directory, when it was last tried
+    is_changed: bool = False  # since then: to be tried without a pause
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,21 @@ class Model:
         else:
             self._warned = ""
         self.want({number: there[number] for number in settings.policy.choose(set(there))})
+        await self._look_at_failed()
+
+    async def _look_at_failed(self) -> None:
+        """Those that were found before all of their files were there: try them again."""
+        for number, path in list(self._wanted.items()):
+            version = self.versions.get(number)
+            if version is None or version.error is None or version.state is State.AVAILABLE:
+                continue
+            if await self._loading.in_thread(disk.contents, path) == version.contents:
+                continue
+            version.is_changed = True
+            is_current = self.versions.get(number) is version and number in self._wanted
+            if version.state is State.END and is_current:
+                self.versions[number] = Version(number, path)
+                self._wake()
 
     def want(self, wanted: dict[int, str]) -> None:
         if wanted == self._wanted and all(number in self.versions for number in wanted):
@@ -202,6 +219,8 @@ class Model:
         self._enter(version, State.LOADING)
         tries = self._loading.retries + 1
         for attempt in range(tries):
+            version.contents = await self._loading.in_thread(disk.contents, version.path)
+            version.is_changed = False
             try:
                 async with self._loading.slots:
                     version.loaded = await self._loading.load(
@@ -225,7 +244,7 @@ class Model:
         ends = asyncio.get_running_loop().time() + self._loading.retry_seconds
         while version.number in self._wanted:
             left = ends - asyncio.get_running_loop().time()
-            if left <= 0:
+            if left <= 0 or version.is_changed:
                 return True
             # A newer version must not wait until this one is given up.
             if any(

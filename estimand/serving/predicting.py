@@ -157,7 +157,7 @@ def _with_defaults(plan: Plan, inputs: Mapping[str, Any]) -> list[np.ndarray]:
 
 def encode_response(plan: Plan, outputs: Sequence[np.ndarray], as_content: bool) -> bytes:
     """A serialized PredictResponse."""
-    parts = []
+    parts: list[bytes] = []
     for key, array in zip(plan.keys, outputs, strict=True):
         if tensors.is_raw(array) and not as_content:
             parts += (_start_of_output(key, array.dtype, array.shape), array.tobytes())

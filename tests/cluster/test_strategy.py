@@ -47,6 +47,18 @@ def test_alone_there_is_none() -> None:
     assert kind_of_strategy(est.RunConfig()) is None
 
 
+def test_the_default_strategy_is_none_and_others_are_refused_at_once() -> None:
+    import tensorflow as tf
+
+    config = est.RunConfig(model_dir="unused", train_distribute=tf.distribute.get_strategy())
+    assert est.Estimator(lambda features: None, config=config).config.train_distribute is None
+    stored = tf.distribute.experimental.CentralStorageStrategy.__new__(
+        tf.distribute.experimental.CentralStorageStrategy
+    )
+    with pytest.raises(ConfigError, match="eval_distribute=.* cannot be a CentralStorageStrategy"):
+        est.Estimator(lambda features: None, config=config.replace(eval_distribute=stored))
+
+
 def test_parameter_servers_without_workers(monkeypatch: Any) -> None:
     config = config_of(monkeypatch, {"chief": CHIEF, "ps": PS}, "chief")
     with pytest.raises(ConfigError, match=r"1 parameter servers and no worker.*add \"worker\""):

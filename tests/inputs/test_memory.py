@@ -211,3 +211,7 @@ class TestPandas:
             pandas_input_fn(frame, frame["a"], shuffle=False, target_column=3)
         with pytest.raises(InputError, match="shuffle must be provided"):
             pandas_input_fn(frame)
+        with pytest.raises(TypeError, match=r"y must be a pandas Series.*numpy_input_fn"):
+            pandas_input_fn(frame, np.array([1, 2]), shuffle=False)
+        with pytest.raises(TypeError, match=r"x must be a pandas DataFrame.*table_input_fn"):
+            pandas_input_fn({"a": [1, 2]}, shuffle=False)

@@ -103,7 +103,7 @@ def test_what_works_only_eagerly_becomes_a_constant(caplog: pytest.LogCaptureFix
     def input_fn() -> Any:
         return tf.constant(tf.random.shuffle(tf.range(3)).numpy())
 
-    with caplog.at_level(logging.WARNING, "estimand"):
+    with caplog.at_level(logging.WARNING, "tensorflow"):
         given = call(input_fn)
     assert given.endless_constant
     first, second = batches(given, 2)
@@ -126,7 +126,7 @@ def test_iterating_a_dataset_inside_does_not_hang(caplog: pytest.LogCaptureFixtu
     def input_fn() -> Any:
         return tf.stack([x for x in tf.data.Dataset.range(3)])
 
-    with caplog.at_level(logging.WARNING, "estimand"):
+    with caplog.at_level(logging.WARNING, "tensorflow"):
         assert batches(call(input_fn), 1) == [([0, 1, 2], None)]
     assert "return a tf.data.Dataset" in caplog.text
 

@@ -279,12 +279,21 @@ def test_a_placeholder_that_matters_to_nothing_is_allowed() -> None:
     assert batches(given) == [(0, None), (1, None)]
 
 
-def test_queues_are_refused() -> None:
+def test_queues_are_filled_and_read_until_they_are_empty() -> None:
     def input_fn() -> Any:
-        return v1.train.batch([tf.constant([1.0])], batch_size=2)
+        number = v1.train.range_input_producer(5, num_epochs=1, shuffle=False).dequeue()
+        return v1.train.batch([number], batch_size=2, allow_smaller_final_batch=True)
 
-    with pytest.raises(InputError, match=r"queues .*Return a tf\.data\.Dataset"):
-        call(input_fn)
+    given = call(input_fn)
+    assert not given.endless_constant
+    assert batches(given) == [([0, 1], None), ([2, 3], None), ([4], None)]
+
+
+def test_a_limit_of_epochs_counts_what_is_read() -> None:
+    def input_fn() -> Any:
+        return v1.train.limit_epochs(tf.constant([[1.0], [2.0]]), num_epochs=3)
+
+    assert batches(call(input_fn)) == [([[1.0], [2.0]], None)] * 3
 
 
 def test_iterators_without_a_dataset_of_their_own_are_refused() -> None:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from google.protobuf import text_format
 
-from estimand.serving.batches import BatchSettings
+from estimand.serving import batching
+from estimand.serving.batches import BatchSettings, Task
 from estimand.serving.batching import Lane, Waiting
 from estimand.serving.programs import Program
 from estimand.serving.status import StatusError
@@ -226,3 +227,67 @@ def test_while_a_batch_runs_a_larger_one_begins() -> None:
 
     asyncio.run(main())
     assert began == [2, 3]
+
+
+def test_those_who_were_answered_last_are_waited_for_a_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batching, "_MOST_PATIENCE", 0.1)  # this machine may be busy
+    calls = Calls(seconds=0.08)
+    program = Program(calls, rows_are_free=True)
+
+    async def main() -> None:
+        with ThreadPoolExecutor(4) as pool:
+            lane = Lane(program, BatchSettings(), pool, Waiting(100))
+
+            async def ask_again_and_again() -> None:
+                for _ in range(2):
+                    await lane.run([np.ones(7)])
+                    for _ in range(3):
+                        await asyncio.sleep(0)  # the way to the client and back
+
+            regular = asyncio.ensure_future(ask_again_and_again())
+            await asyncio.sleep(0.02)
+            late = lane.run([np.ones(1)])  # while seven rows run
+            await asyncio.gather(regular, late)
+
+    asyncio.run(main())
+    assert calls.rows[:2] == [7, 8]
+
+
+class Noted(Task):
+    """A task that notes what becomes of it."""
+
+    __slots__ = ("told",)
+
+    def __init__(self, *values: float) -> None:
+        super().__init__([rows(*values)], None)
+        self.told: list = []
+
+    def answered(self, outputs) -> None:
+        self.told.append(outputs[0].tolist())
+
+    def failed(self, error) -> None:
+        self.told.append(error.name)
+
+
+def test_a_quick_program_is_run_at_once_for_who_asks_so() -> None:
+    calls = Calls()
+    program = Program(calls, rows_are_free=True)
+
+    async def main() -> tuple[list, list]:
+        with ThreadPoolExecutor(1) as pool:
+            lane = Lane(program, BatchSettings(), pool, Waiting(100))
+            for _ in range(20):
+                await lane.run([rows(0)])
+            alone, queued, behind = Noted(1), Noted(2), Noted(3)
+            lane.submit(alone, at_once=True)
+            lane.submit(queued)
+            lane.submit(behind, at_once=True)
+            before = [list(task.told) for task in (alone, queued, behind)]
+            await asyncio.sleep(0.05)
+            return before, [task.told for task in (alone, queued, behind)]
+
+    before, after = asyncio.run(main())
+    assert before == [[[2]], [], []]
+    assert after == [[[2]], [[4]], [[6]]]

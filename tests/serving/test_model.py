@@ -28,7 +28,7 @@ class FakeVersion:
 class World:
     """A model whose loads and unloads are written down."""
 
-    def __init__(self, unload_first: bool = False, retries: int = 0) -> None:
+    def __init__(self, unload_first: bool = False, retries: int = 0, pause: float = 0.001) -> None:
         self.events: list[str] = []
         self.broken: set[int] = set()
 
@@ -43,7 +43,7 @@ class World:
             await asyncio.sleep(0)
             return call(*arguments)
 
-        loading = Loading(load, in_thread, asyncio.Semaphore(1), retries, 0.001, unload_first)
+        loading = Loading(load, in_thread, asyncio.Semaphore(1), retries, pause, unload_first)
         self.model = Model(ModelSettings("m", "/m"), loading)
 
     async def want(self, *numbers: int) -> None:
@@ -172,3 +172,26 @@ def test_a_model_that_is_retired_while_its_directory_is_read_stays_away(tmp_path
         assert world.events == ["+1", "-1"]
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("retries", [0, 3])
+def test_a_version_whose_files_come_late_is_tried_again(tmp_path, retries: int) -> None:
+    """As when it is copied into its place."""
+    (tmp_path / "1").mkdir()
+
+    async def main() -> None:
+        world = World(retries=retries, pause=60.0)
+        world.broken.add(1)
+        model = world.model
+        model.configure(ModelSettings("m", str(tmp_path)))
+        await model.poll()
+        await model.one_available_or_failed()
+        await model.poll()
+        assert not model.is_available()
+        (tmp_path / "1" / "saved_model.pb").write_text("now it is there")
+        world.broken.clear()
+        await model.poll()
+        await model.settled()
+        assert model.is_available(1)
+
+    asyncio.run(asyncio.wait_for(main(), 30))

@@ -16,7 +16,9 @@ from estimand.serving import rest_protocol
 from estimand.serving.flags import Flags
 from estimand.serving.metrics import Metrics
 from estimand.serving.rest_face import RestFace
+from estimand.serving.rest_predict import RestPredict
 from estimand.serving.rest_protocol import PatientProtocol, RestLimits
+from estimand.serving.status import not_found
 
 
 class NoModels:
@@ -25,6 +27,9 @@ class NoModels:
     models: dict[str, object] = {}  # noqa: RUF012
     is_ready = True
     requests = None
+
+    def find(self, *_: object) -> None:
+        raise not_found("there is none")
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +45,7 @@ def port() -> Iterator[int]:
         app = RestFace(NoModels(), Metrics(), flags, lambda: True)
         config = uvicorn.Config(
             app,
-            http=PatientProtocol.bounded(limits),
+            http=PatientProtocol.bounded(limits, RestPredict(NoModels(), Metrics(), flags)),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -93,6 +98,13 @@ def test_headers_that_never_end_are_answered_with_408(port: int) -> None:
     assert json.loads(found.split(b"\r\n\r\n")[1]) == {
         "error": "The headers did not arrive in time."
     }
+
+
+def test_after_an_answer_an_idle_connection_is_ended_without_another(port: int) -> None:
+    head = b"POST /v1/models/m:predict HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n"
+    found = answer(port, head + b"{}")
+    assert found.startswith(b"HTTP/1.1 404 ")
+    assert found.count(b"HTTP/1.1") == 1
 
 
 def test_empty_lines_do_not_keep_a_connection(port: int) -> None:

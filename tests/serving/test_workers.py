@@ -164,6 +164,9 @@ def test_every_worker_tells_the_counts_of_all(server: Server) -> None:
     for _ in range(20):
         ask_alone(server, "m")
     assert {counted(server, "m") for _ in range(10)} == {before + 20}
+    pages = [requests.get(server.url(METRICS), timeout=20).text for _ in range(10)]
+    assert len({text.splitlines()[-1] for text in pages}) == 1  # when the first of them started
+    assert pages[0].splitlines()[-1].startswith("process_start_time_seconds ")
 
 
 def test_a_reload_by_call_reaches_all_workers_and_those_to_come(

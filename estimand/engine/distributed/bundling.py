@@ -38,7 +38,7 @@ class _Way:
     level: int
 
 
-SpecOf = Callable[[str], tf.TensorSpec]
+_SpecOf = Callable[[str], tf.TensorSpec]
 
 
 def bundled(part: Any, graph: tf.Graph, servers: Mapping[str, str]) -> Any:
@@ -49,12 +49,8 @@ def bundled(part: Any, graph: tf.Graph, servers: Mapping[str, str]) -> Any:
     smaller, made = each_row_once(part, graph, servers)
 
     def spec_of(tensor: str) -> tf.TensorSpec:
-        name = full(tensor)
-        return (
-            made[name]
-            if name in made
-            else tf.TensorSpec.from_tensor(graph.get_tensor_by_name(name))
-        )
+        new = made.get(full(tensor))
+        return new or tf.TensorSpec.from_tensor(graph.get_tensor_by_name(full(tensor)))
 
     _keep_order(smaller, servers)
     nodes = {node.name: node for node in smaller.node}
@@ -77,7 +73,7 @@ def _keep_order(part: Any, servers: Mapping[str, str]) -> None:
     read: dict[str, list[str]] = collections.defaultdict(list)
     for node in part.node:
         before: set[str] = set()
-        for variable in [op_of(i) for i in node.input if op_of(i) in servers]:
+        for variable in {op_of(i) for i in node.input} & servers.keys():
             before |= {changed[variable]} if variable in changed else set()
             if node.op in _READS:
                 read[variable].append(node.name)
@@ -88,7 +84,7 @@ def _keep_order(part: Any, servers: Mapping[str, str]) -> None:
 
 
 def _crossings(
-    order: Sequence[str], nodes: Mapping[str, Any], places: Mapping[str, str], spec_of: SpecOf
+    order: Sequence[str], nodes: Mapping[str, Any], places: Mapping[str, str], spec_of: _SpecOf
 ) -> dict[tuple[str, str], int]:
     """For each tensor, and each place that it is sent to, up to which level that can wait."""
     levels = _levels(order, nodes, places)
@@ -146,7 +142,7 @@ def _levels(
     return latest
 
 
-def _goes_alone(tensor: str, nodes: Mapping[str, Any], spec_of: SpecOf) -> bool:
+def _goes_alone(tensor: str, nodes: Mapping[str, Any], spec_of: _SpecOf) -> bool:
     """Whether a tensor is not to be sent with others."""
     if op_of(tensor) in nodes and nodes[op_of(tensor)].op == "Const":
         return True  # TensorFlow makes it where it is used
@@ -163,7 +159,7 @@ def _put_in(
     part: Any,
     bundles: Mapping[_Way, Sequence[str]],
     places: Mapping[str, str],
-    spec_of: SpecOf,
+    spec_of: _SpecOf,
 ) -> None:
     instead: dict[tuple[str, str], str] = {}  # by the tensor and where it is used
     added: list[Any] = []

@@ -1,0 +1,102 @@
+"""Hanging up on a worker that has fallen silent.
+
+A process that is killed closes its connections, and whoever waits for it learns so at once. One
+whose machine or network is gone does not: the system would go on waiting for its answer for a
+quarter of an hour. So the chief calls everybody now and then, and closes its connections to a
+worker that can no longer be reached: what it computed is then done again by another one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from estimand.cluster.addresses import Cluster, addresses_of, split_address, takes_part
+from estimand.cluster.description import Task
+from estimand.core.tf_config import TaskType
+
+_SECONDS_BETWEEN_CALLS = 5.0
+_SECONDS_OF_SILENCE = 20.0
+
+_log = logging.getLogger("tensorflow")
+
+
+@contextlib.contextmanager
+def silence_noticed(cluster: Cluster) -> Iterator[None]:
+    """Watch the workers of `cluster` from another thread."""
+    workers = {t: a for t, a in addresses_of(cluster).items() if t.role == TaskType.WORKER}
+    over = threading.Event()
+
+    def run() -> None:
+        watch = SilenceWatch(workers)
+        while not over.wait(_SECONDS_BETWEEN_CALLS):
+            watch.look()
+
+    thread = threading.Thread(target=run, name="estimand-silence", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+@dataclass
+class SilenceWatch:
+    """Who has not answered, and since when."""
+
+    workers: dict[Task, str]
+    clock: Callable[[], float] = time.monotonic
+    reachable: Callable[[str], bool] = functools.partial(takes_part, timeout=5.0)
+    hang_up: Callable[[str], int] = field(default_factory=lambda: hang_up)
+    _silent_since: dict[Task, float] = field(default_factory=dict)
+
+    def look(self) -> None:
+        for task, address in self.workers.items():
+            if self.reachable(address):
+                self._silent_since.pop(task, None)
+                continue
+            since = self._silent_since.setdefault(task, self.clock())
+            if self.clock() - since >= _SECONDS_OF_SILENCE and self.hang_up(address):
+                _log.warning(
+                    "%s at %s has not answered for %.0f s: others do its work until it is back.",
+                    task,
+                    address,
+                    self.clock() - since,
+                )
+
+
+def hang_up(address: str) -> int:
+    """Shut down the connections of this process to `address`; how many there were."""
+    host, port = split_address(address)
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        return 0
+    wanted = {(place[0], place[1]) for *_, place in found}
+    return sum(_shut_down(fd, wanted) for fd in _open_files())
+
+
+def _open_files() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/dev/fd")]
+    except OSError:
+        return []
+
+
+def _shut_down(number: int, wanted: set[tuple[str | int, int]]) -> bool:
+    try:
+        with socket.socket(fileno=os.dup(number)) as connection:
+            host, port, *_ = connection.getpeername()
+            if (host.removeprefix("::ffff:"), port) not in wanted:
+                return False
+            connection.shutdown(socket.SHUT_RDWR)
+    except (OSError, ValueError):  # another kind of file, or of socket
+        return False
+    return True
