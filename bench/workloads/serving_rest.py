@@ -35,10 +35,9 @@ WORKLOAD = Workload(
     measures=serving.measures(c32="32 connections", c1="1 connection"),
     baseline=[_BARE],
     targets=[
-        Target(_OURS, [_LITSERVE], at_least=15, measure="c32"),
-        Target(_OURS, [_FASTAPI], at_least=50, measure="c32"),
-        Target(_OURS, [_BARE], at_least=0.75, measure="c32"),
-        Target(_OURS, [_BARE], at_least=0.75, measure="c32_cpu"),
+        Target(_OURS, [other], at_least=limit, measure=measure)
+        for measure in ("c32", "c32_cpu")
+        for other, limit in ((_LITSERVE, 15), (_FASTAPI, 50), (_BARE, 0.75))
     ],
     rounds=9,
     quick_rounds=3,

@@ -156,13 +156,23 @@ def _the_model(
                 f"keras_model_path={where!r}: there is no such file. Save one with "
                 "model.save('model.keras')."
             )
-        return keras.models.load_model(where, custom_objects=dict(custom_objects or {}))
+        objects = {**_loss_functions(where), **(custom_objects or {})}
+        return keras.models.load_model(where, custom_objects=objects)
     if not isinstance(model, keras.Model):
         hint = " It is a model of Keras 2 (tf_keras)." if hasattr(model, "get_weights") else ""
         raise ConfigError(
             f"keras_model must be a keras.Model, given: {type(model).__name__}: {model!r}.{hint}"
         )
     return model
+
+
+def _loss_functions(path: str) -> dict[str, Any]:
+    """Losses by their short names, by which an HDF5 file has them and Keras 3 finds nothing."""
+    import keras
+
+    if not path.endswith((".h5", ".hdf5")):
+        return {}
+    return {name: keras.losses.get(name) for name in ("mae", "mape", "mse", "msle")}
 
 
 def _check_compiled(model: Any) -> None:

@@ -171,6 +171,11 @@ def named_outputs(model: Any, outputs: Any) -> dict[str, Any]:
 
 def model_labels(model: Any, labels: Any, outputs: Any) -> Any:
     """Labels in the structure of the model's outputs."""
+    if labels is None and not _makes_its_own_loss(model):
+        raise InputError(
+            "The Keras model was compiled with a loss, but input_fn returns no labels. Return "
+            "(features, labels), for example a Dataset of such pairs."
+        )
     if not isinstance(labels, Mapping) or isinstance(outputs, Mapping):
         return labels
     names = list(named_outputs(model, outputs))
@@ -179,6 +184,15 @@ def model_labels(model: Any, labels: Any, outputs: Any) -> Any:
     _check_keys(names, labels, "labels", "outputs")
     values = [labels[name] for name in names]
     return values if isinstance(outputs, (list, tuple)) else values[0]
+
+
+def _makes_its_own_loss(model: Any) -> bool:
+    """Compiled without a loss, or with a `compute_loss` of its own, which may need no labels."""
+    import keras
+
+    return getattr(model, "loss", None) is None or (
+        type(model).compute_loss is not keras.Model.compute_loss
+    )
 
 
 def model_weights(model: Any, weights: Any, outputs: Any) -> Any:

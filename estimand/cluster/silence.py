@@ -9,7 +9,6 @@ worker that can no longer be reached: what it computed is then done again by ano
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import os
 import socket
@@ -17,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from estimand.cluster.addresses import Cluster, addresses_of, split_address, takes_part
 from estimand.cluster.description import Task
@@ -53,7 +53,7 @@ class SilenceWatch:
 
     workers: dict[Task, str]
     clock: Callable[[], float] = time.monotonic
-    reachable: Callable[[str], bool] = functools.partial(takes_part, timeout=5.0)
+    reachable: Callable[[str], bool] = takes_part
     hang_up: Callable[[str], int] = field(default_factory=lambda: hang_up)
     _silent_since: dict[Task, float] = field(default_factory=dict)
 
@@ -90,7 +90,7 @@ def _open_files() -> list[int]:
         return []
 
 
-def _shut_down(number: int, wanted: set[tuple[str | int, int]]) -> bool:
+def _shut_down(number: int, wanted: set[Any]) -> bool:
     try:
         with socket.socket(fileno=os.dup(number)) as connection:
             host, port, *_ = connection.getpeername()

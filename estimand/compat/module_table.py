@@ -108,7 +108,7 @@ PRIVATE: dict[str, Names] = {
         "_check_checkpoint_available _check_hooks_type _check_listeners_type "
         "_get_default_warm_start_settings _load_global_step_from_checkpoint_dir "
         "_verify_model_fn_args maybe_overwrite_model_dir_and_session_config "
-        "_assert_members_are_not_overridden",
+        "_assert_members_are_not_overridden _canned_estimator_api_gauge _estimator_api_gauge",
     )
     | _at(f"{_OURS}.eval_events", "_dict_to_str _write_dict_to_summary"),
     "estimator_export": _at(f"{_OURS}.estimator", "estimator_export"),
@@ -296,7 +296,11 @@ PRIVATE: dict[str, Names] = {
     "inputs.pandas_io": _at("estimand.inputs", "pandas_input_fn"),
     "tpu.tpu_config": _at("estimand.compat.v1.tpu", "InputPipelineConfig RunConfig TPUConfig"),
     "tpu.tpu_estimator": _at("estimand.compat.v1.tpu", "TPUEstimator TPUEstimatorSpec"),
-    "tpu.util": {},
+    "tpu.util": _at(
+        "estimand.compat.v1.tpu_config",
+        "IterationsPerLoopCounter check_positive_integer parse_iterations_per_loop",
+    )
+    | _at(f"{_OURS}.util", "MultiHostDatasetInitializerHook"),
     "tools.checkpoint_converter": {},
 }
 PRIVATE_ROOTS = ("tensorflow_estimator.python.estimator", "tensorflow.python.estimator")

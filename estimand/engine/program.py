@@ -13,6 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.core import tf_private
 from estimand.engine import convolutions, effects, whole_loop
 from estimand.engine.compiled import BLOCK_MODES, ONEDNN, PLAIN, SINGLE_THREAD, XLA, Compiled
 from estimand.engine.distributed import collectives
@@ -199,12 +200,14 @@ class StepProgram:
         # Before the step in program order, which automatic control dependencies keep.
         reads = [v.read_value() for v in plan.reads]
         fetches = [self._result, *self.targets, *plan.graph_fetches]
-        values = self.trace.place(
-            fetches,
-            list(fed.values()),
-            [given[n] for n in fed],
-            **_changes(self.block_mode),
-        )
+
+        def place() -> list[tf.Tensor]:
+            values = [given[n] for n in fed]
+            changes = _changes(self.block_mode)
+            return self.trace.place(fetches, list(fed.values()), values, **changes)
+
+        in_loops = self.block_mode == SINGLE_THREAD and tf_private.onednn_in_all_graphs()
+        values = _in_a_body(place, fetches, self.trace.global_step) if in_loops else place()
         target_tensors = sum(not isinstance(t, tf.Operation) for t in self.targets)
         step_after = self.trace.global_step.read_value()
         wanted = values[1 + target_tensors :]
@@ -261,6 +264,24 @@ def _changes(block_mode: str) -> dict[str, Any]:
     """What is done to the ops of a step before they are placed."""
     rewrite = convolutions.with_onednn if block_mode == ONEDNN else None
     return {"simplify": block_mode in (SINGLE_THREAD, XLA), "rewrite": rewrite}
+
+
+def _in_a_body(
+    place: Callable[[], list[tf.Tensor]],
+    fetches: Sequence[tf.Tensor | tf.Operation],
+    global_step: tf.Variable,
+) -> list[tf.Tensor]:
+    """What `place` gives, computed to the last bit as in the body of a loop.
+
+    Where TensorFlow uses oneDNN, it swaps its kernels into whole functions, but not into bodies
+    that its single-threaded executor runs.
+    """
+    tensors = [f for f in fetches if not isinstance(f, tf.Operation)]
+    always = global_step.read_value() > global_step.dtype.min
+    values = tf.cond(always, place, lambda: [tf.zeros([], t.dtype) for t in tensors])
+    for value, tensor in zip(values, tensors, strict=True):
+        value.set_shape(tensor.shape)
+    return values
 
 
 def as_asked(plan: FetchPlan, values: Sequence[tf.Tensor]) -> tuple[Any, list[tf.Tensor]]:

@@ -109,17 +109,32 @@ class SingleHead(Head):
 
     def _batch(self, labels: Any, logits: Any, features: Any) -> Batch:
         logits = checked_logits(logits, self.logits_dimension)
-        labels = self._usable_labels(labels, logits)
+        labels = self._processed_labels(logits, labels)
+        each, weights = self._unweighted_loss_and_weights(logits, labels, features)
+        return Batch(logits, labels, each, weights)
+
+    # Heads in the wild that inherit from ours make a loss of their own out of these two.
+    def _processed_labels(self, logits: tf.Tensor, labels: Any) -> tf.Tensor:
+        return self._usable_labels(labels, logits)
+
+    def _unweighted_loss_and_weights(
+        self, logits: tf.Tensor, processed_labels: tf.Tensor, features: Any
+    ) -> tuple[tf.Tensor, tf.Tensor | None]:
         if self._loss_fn is None:
-            each = self._losses(labels, logits)
+            each = self._losses(processed_labels, logits)
         else:
             each = losses.call_loss_fn(
-                self._loss_fn, labels, logits, features, self._loss_reduction, self._loss_dimension
+                self._loss_fn,
+                processed_labels,
+                logits,
+                features,
+                self._loss_reduction,
+                self._loss_dimension,
             )
         weights = weights_for(
             features, self._weight_column, logits, per_logit=self._weights_per_logit
         )
-        return Batch(logits, labels, each, weights)
+        return each, weights
 
     @abc.abstractmethod
     def _usable_labels(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:

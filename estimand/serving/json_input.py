@@ -144,7 +144,8 @@ def _as_floats(array: np.ndarray, kind: np.dtype) -> np.ndarray | None:
         return array
     narrow = array.astype(kind)
     # The sum of finite numbers is finite, but for the largest; looking at each takes longer.
-    if not math.isfinite(narrow.sum()) and np.isinf(narrow).any() and not np.isinf(array).any():
+    total = np.add.reduce(narrow, axis=None)
+    if not math.isfinite(total) and np.isinf(narrow).any() and not np.isinf(array).any():
         return None
     return narrow
 

@@ -321,3 +321,20 @@ def test_metrics_that_would_not_be_counted_are_reported(
     with caplog.at_level(logging.WARNING, "tensorflow"):
         convert(model, tmp_path)
     assert "Own overrides compute_metrics" in caplog.text
+
+
+def test_an_hdf5_file_with_short_names_of_losses_is_read(tmp_path: Path) -> None:
+    model = small_model()
+    model.compile("sgd", "mse", metrics=["mae"])
+    model.save(tmp_path / "model.h5")
+    read = est.keras.model_to_estimator(keras_model_path=tmp_path / "model.h5")
+    assert read.model_fn is not None
+
+
+def test_missing_labels_are_named(tmp_path: Path) -> None:
+    model = small_model()
+    model.compile("sgd", "mse")
+    estimator = est.keras.model_to_estimator(model, model_dir=str(tmp_path))
+    rows = np.zeros((2, *model.input_shape[1:]), np.float32)
+    with pytest.raises(ValueError, match="input_fn returns no labels"):
+        estimator.train(lambda: tf.data.Dataset.from_tensor_slices(rows).batch(2))

@@ -26,13 +26,13 @@ print("the program goes on")
 """
 
 
-def test_chief_and_evaluator_both_end_when_training_has(tmp_path: Path) -> None:
+def test_chief_worker_and_evaluator_all_end_when_training_has(tmp_path: Path) -> None:
     model_dir = tmp_path / "model"
     program = tmp_path / "program.py"
     root = str(Path(__file__).resolve().parents[2])
     program.write_text(PROGRAM.format(root=root, model_dir=str(model_dir)))
     done = subprocess.run(
-        [sys.executable, "-m", "estimand", "launch", "--evaluator", str(program)],
+        [sys.executable, "-m", "estimand", "launch", "--workers", "1", "--evaluator", str(program)],
         capture_output=True,
         text=True,
         timeout=200,
@@ -40,7 +40,9 @@ def test_chief_and_evaluator_both_end_when_training_has(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()
     assert "[chief]     the program goes on" in lines
+    assert "[worker 0]  the program goes on" in lines
     assert "[evaluator] the program goes on" in lines
     record = stop_record.read(model_dir)
-    assert record is not None and record.step == 9
-    assert line.evaluated_steps(line.estimator(model_dir))[-1] == 9
+    # Five batches for the one and four for the other, who train together.
+    assert record is not None and record.step == 4
+    assert line.evaluated_steps(line.estimator(model_dir))[-1] == 4

@@ -55,7 +55,7 @@ def test_the_default_strategy_is_none_and_others_are_refused_at_once() -> None:
     stored = tf.distribute.experimental.CentralStorageStrategy.__new__(
         tf.distribute.experimental.CentralStorageStrategy
     )
-    with pytest.raises(ConfigError, match="eval_distribute=.* cannot be a CentralStorageStrategy"):
+    with pytest.raises(ConfigError, match=r"eval_distribute=.* cannot be a CentralStorageStrategy"):
         est.Estimator(lambda features: None, config=config.replace(eval_distribute=stored))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -134,3 +135,32 @@ def test_the_configuration_survives_replacing(tmp_path: Path) -> None:
     assert changed.tpu_config.iterations_per_loop == 7
     assert (changed.master, changed.evaluation_master) == ("grpc://a", "grpc://a")
     assert made.replace(tpu_config=tpu.TPUConfig(9)).tpu_config.iterations_per_loop == 9
+
+
+def test_settings_of_loops_are_checked() -> None:
+    with pytest.raises(ValueError, match="must be positive"):
+        tpu.TPUConfig(num_shards=0)
+    for wrong in (0, "-1h"):
+        with pytest.raises(ValueError, match="must be positive"):
+            tpu.TPUConfig(iterations_per_loop=wrong)
+    with pytest.raises(ValueError, match=r"num_cores_per_replica must be .*; got 7"):
+        tpu.TPUConfig(num_cores_per_replica=7)
+    assert tpu.TPUConfig(iterations_per_loop="1h").iterations_per_loop == "1h"
+
+
+def test_masters_and_job_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = {"tpu_worker_job_name": "job"}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"session_master": "m", "service": service}))
+    found = tpu.RunConfig()
+    assert (found.master, found.evaluation_master, found.tpu_config.tpu_job_name) == (
+        "m",
+        "m",
+        "job",
+    )
+    assert tpu.RunConfig(evaluation_master="e").evaluation_master == "e"
+
+
+def test_an_evaluator_has_no_master_to_go_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = {"type": "evaluator", "index": 0}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"chief": ["h:1"]}, "task": task}))
+    assert tpu.RunConfig(master="m").evaluation_master == ""

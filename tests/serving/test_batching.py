@@ -291,3 +291,23 @@ def test_a_quick_program_is_run_at_once_for_who_asks_so() -> None:
     before, after = asyncio.run(main())
     assert before == [[[2]], [], []]
     assert after == [[[2]], [[4]], [[6]]]
+
+
+def test_a_first_request_that_fails_does_not_hold_up_a_smaller_one() -> None:
+    """Nothing is known then of how long a call takes."""
+
+    def function(x):
+        if len(x) > 2:
+            raise ValueError("too many")
+        return x
+
+    async def main() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            program = Program(Calls(function), rows_are_free=True)
+            lane = Lane(program, BatchSettings(), pool, Waiting(10))
+            with pytest.raises(StatusError, match="too many"):
+                await lane.run([rows(1, 2, 3)])
+            (answer,) = await asyncio.wait_for(lane.run([rows(1)]), 10)
+            assert answer.tolist() == [1]
+
+    asyncio.run(main())

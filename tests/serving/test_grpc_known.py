@@ -69,3 +69,6 @@ def test_how_many_are_known_is_bounded() -> None:
         for number in range(20)
     ]
     assert sum(one is not None for one in found) == 4
+    long = request(np.float32([1, 2]), model="m" * 2000)
+    learn(known, long)
+    assert known.find(long.SerializeToString()) is None

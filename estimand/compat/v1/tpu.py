@@ -14,11 +14,22 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimand.compat.v1.optimizer_wrappers import OptimizerWrapper
-from estimand.core import config as run_config
+from estimand.compat.v1.tpu_config import InputPipelineConfig, RunConfig, TPUConfig
 from estimand.core.errors import ConfigError, EstimandError, ModelFnError
 from estimand.core.spec import EstimatorSpec
 from estimand.estimator.estimator import Estimator
 from estimand.estimator.model_fn import argument_names, call_model_fn, takes_any_keyword
+
+__all__ = [
+    "CrossShardOptimizer",
+    "EmbeddingConfigSpec",
+    "InputPipelineConfig",
+    "NoTPUError",
+    "RunConfig",
+    "TPUConfig",
+    "TPUEstimator",
+    "TPUEstimatorSpec",
+]
 
 _RESERVED = ("batch_size", "context")
 
@@ -41,83 +52,12 @@ class CrossShardOptimizer(OptimizerWrapper):
         super().__init__(opt, name)
 
 
-class InputPipelineConfig:
-    """How a TPU host read its input; accepted and of no effect here."""
-
-    PER_SHARD_V1 = 1
-    PER_HOST_V1 = 2
-    PER_HOST_V2 = 3
-    BROADCAST = 4
-    SLICED = 5
-
-
-class TPUConfig(NamedTuple):
-    """Settings of TPU training loops; accepted and of no effect here."""
-
-    iterations_per_loop: Any = 2
-    num_shards: int | None = None
-    num_cores_per_replica: int | None = None
-    per_host_input_for_training: Any = True
-    tpu_job_name: str | None = None
-    initial_infeed_sleep_secs: int | None = None
-    input_partition_dims: Any = None
-    eval_training_input_configuration: int = InputPipelineConfig.PER_HOST_V1
-    experimental_host_call_every_n_steps: int = 1
-    experimental_allow_per_host_v2_parallel_get_next: bool = False
-    experimental_feed_hook: Any = None
-
-
 class EmbeddingConfigSpec:
     """Embeddings in the memory of TPUs: not supported."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         del args, kwargs
         raise _no_tpu("EmbeddingConfigSpec", "use tf.feature_column.embedding_column instead.")
-
-
-class RunConfig(run_config.RunConfig):
-    """A RunConfig that also carries a `TPUConfig`.
-
-    >>> config = RunConfig(tpu_config=TPUConfig(iterations_per_loop=100), save_summary_steps=5)
-    >>> config.tpu_config.iterations_per_loop, config.replace(save_summary_steps=7).tpu_config[0]
-    (100, 100)
-    """
-
-    def __init__(
-        self,
-        tpu_config: TPUConfig | None = None,
-        evaluation_master: str | None = None,
-        master: str | None = None,
-        cluster: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self._tpu_config = tpu_config or TPUConfig()
-        self._resolver = cluster
-        if master is not None:
-            self._master = master
-        if evaluation_master is not None:
-            self._evaluation_master = evaluation_master
-        elif master is not None and not self._evaluation_master:
-            self._evaluation_master = master
-
-    @property
-    def tpu_config(self) -> TPUConfig:
-        """The settings of TPU loops."""
-        return self._tpu_config
-
-    @property
-    def cluster(self) -> Any:
-        """The cluster resolver given, if any."""
-        return self._resolver
-
-    def replace(self, **kwargs: Any) -> RunConfig:
-        """A copy with the given settings changed, `tpu_config` among them."""
-        changes = dict(kwargs)
-        tpu_config = changes.pop("tpu_config", self._tpu_config)
-        changed: Any = super().replace(**changes)
-        changed._tpu_config = tpu_config
-        return changed
 
 
 class TPUEstimatorSpec(NamedTuple):

@@ -73,9 +73,7 @@ def _rows_of_all(launcher: Any, mine: tf.IndexedSlices, options: Any = None) -> 
                 gathered = launcher._all_gather(filled, options)
             finally:
                 del launcher._next_instance_key
-            parts = [
-                gathered[i * room : i * room + counts[i]] for i in range(launcher._group_size)
-            ]
+            parts = [gathered[i * room : i * room + counts[i]] for i in range(launcher._group_size)]
             return tf.concat(parts, axis=0)
 
         values = of_all(mine.values)

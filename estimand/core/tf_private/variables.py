@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -45,10 +45,10 @@ def saver_variables(saver: Any) -> dict[str, Any] | None:
     the usual way to evaluate with averaged weights.
     """
     chosen = getattr(saver, "_var_list", None)
-    if chosen is None:
-        return None
     if isinstance(chosen, dict):
         return dict(chosen)
+    if not isinstance(chosen, Iterable):  # nothing, or an object in front of a Saver
+        return None
     return {v.name.split(":")[0]: v for v in chosen}
 
 

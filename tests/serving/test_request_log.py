@@ -1,0 +1,117 @@
+"""Logs of requests: what is written, what is kept, and what is refused."""
+
+from __future__ import annotations
+
+import queue
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+from tensorflow_serving.config import logging_config_pb2
+
+from estimand.serving import request_log
+from estimand.serving.flags import Flags
+from estimand.serving.metrics import Metrics
+from estimand.serving.request_log import LogSettings, RequestLog
+from estimand.serving.status import StatusError
+from tests.serving.running import predict_request
+
+VERSION = SimpleNamespace(name="m", number=1)
+
+
+def write(flags: Flags, requests: int, size: int = 10) -> Metrics:
+    metrics = Metrics()
+    log = RequestLog(flags, metrics)
+    log.configure({"m": LogSettings.from_flags("m", flags)})
+    body = predict_request("m", x=np.zeros(size, np.float32)).SerializeToString()
+    for _ in range(requests):
+        assert log.wants("m")
+        while log._queue.full():
+            time.sleep(0.001)
+        log.add(VERSION, "predict_log", body, b"", len(body))
+    log.close()
+    return metrics
+
+
+def test_logs_are_cut_into_files_that_can_warm_up_and_the_oldest_go(
+    tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(request_log, "MAX_RECORDS", 10)
+    flags = Flags(
+        request_log_dir=str(tmp_path / "logs"),
+        request_log_sampling_rate=1.0,
+        request_log_max_files=3,
+    )
+    write(flags, 45)
+    files = sorted((tmp_path / "logs").iterdir())
+    sizes = [len(list(tf.data.TFRecordDataset([str(file)]))) for file in files]
+    assert sizes == [10, 10, 5]
+    by_size = Flags(
+        request_log_dir=str(tmp_path / "small"),
+        request_log_sampling_rate=1.0,
+        request_log_max_bytes=1,
+    )
+    write(by_size, 3)
+    assert len(list((tmp_path / "small").iterdir())) == 3
+
+
+def test_a_log_that_cannot_be_written_disturbs_nobody(tmp_path: Path, caplog) -> None:
+    (tmp_path / "file").write_text("in the way")
+    flags = Flags(request_log_dir=str(tmp_path / "file"), request_log_sampling_rate=1.0)
+    write(flags, 3)
+    assert caplog.text.count("Requests are not logged") == 1
+
+
+def test_requests_that_would_wait_too_long_are_not_logged(monkeypatch) -> None:
+    flags = Flags(request_log_dir="/nowhere", request_log_sampling_rate=1.0)
+    metrics = Metrics()
+    log = RequestLog(flags, metrics)
+    log._settings = {"m": LogSettings("/nowhere/m", 1.0)}
+    log._queue = queue.Queue(2)  # and no thread that empties it
+    for _ in range(5):
+        log.add(VERSION, "predict_log", b"", b"", 0)
+    log.add(VERSION, "predict_log", b"", b"", 2**40)
+    told = {code: count for _, code, count in metrics.state()["logged"]}
+    assert told == {0: 2, 8: 4}
+
+
+def test_the_sample_has_about_the_size_that_was_asked_for() -> None:
+    log = RequestLog(Flags())
+    log._settings = {"m": LogSettings("/nowhere/m", 0.25)}
+    assert 800 < sum(log.wants("m") for _ in range(4000)) < 1200
+    assert not log.wants("other")
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "told"),
+    [
+        ("sampling_config { sampling_rate: 0.5 }", Flags(), "no --request_log_dir=DIR"),
+        (
+            'log_collector_config { filename_prefix: "../../etc/cron.d/x" } '
+            "sampling_config { sampling_rate: 1 }",
+            Flags(request_log_dir="/logs"),
+            "leads out of --request_log_dir=/logs",
+        ),
+        (
+            'log_collector_config { filename_prefix: "/etc/x" } '
+            "sampling_config { sampling_rate: 1 }",
+            Flags(request_log_dir="/logs"),
+            "leads out of --request_log_dir=/logs",
+        ),
+        ("sampling_config { sampling_rate: 2 }", Flags(request_log_dir="/l"), "from 0 to 1"),
+        ('log_collector_config { type: "kafka" }', Flags(request_log_dir="/l"), "type 'kafka'"),
+    ],
+)
+def test_logging_configurations_that_are_refused(text: str, flags: Flags, told: str) -> None:
+    message = text_format.Parse(text, logging_config_pb2.LoggingConfig())
+    with pytest.raises(StatusError, match=told):
+        LogSettings.of("m", message, flags)
+
+
+def test_a_models_name_is_no_path_of_its_log() -> None:
+    flags = Flags(request_log_dir="/logs", request_log_sampling_rate=1.0)
+    assert LogSettings.from_flags("../../x", flags).prefix == "/logs/model-..%2F..%2Fx"
