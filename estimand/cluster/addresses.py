@@ -103,14 +103,23 @@ def takes_part(address: str, timeout: float = 2.0) -> bool:
 
 
 def say_waiting(listener: socket.socket) -> None:
-    """Answer everybody who calls that this process waits; until `listener` is shut down."""
-    while True:
-        try:
-            connection, _ = listener.accept()
-        except OSError:
-            return
-        with connection, contextlib.suppress(OSError):
-            connection.settimeout(1.0)
-            if connection.recv(len(_HELLO)):
-                connection.sendall(_WAITING)
+    """Answer those who ask that this process waits; until `listener` is shut down.
+
+    TensorFlow itself may call, from a process that waits no more: it is kept on the line, and calls
+    again when that is cut.
+    """
+    with contextlib.ExitStack() as kept:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with contextlib.suppress(OSError):
+                connection.settimeout(1.0)
+                said = connection.recv(len(_HELLO))
+                if said and said != _HELLO:
+                    kept.enter_context(connection)
+                    continue
+                connection.sendall(_WAITING if said else b"")
                 connection.recv(1)  # the other side hangs up, so that the port is not kept
+            connection.close()

@@ -112,6 +112,15 @@ def test_what_comes_while_a_slow_batch_runs_is_the_next_batch() -> None:
     assert calls.rows[-1] == 20
 
 
+@pytest.mark.parametrize("mixes", [False, True])
+def test_the_first_batches_of_a_slow_program_are_checked_by_two_of_their_requests(mixes) -> None:
+    calls = Calls(lambda x: x - x.mean() * mixes, seconds=0.02)
+    answers = run(calls, [rows(i, i + 2) for i in range(12)], BatchSettings(threads=1))
+    expected = [[-1, 1] if mixes else [i, i + 2] for i in range(12)]
+    assert [answer.tolist() for answer in answers] == expected
+    assert (calls.rows.count(2) <= 3) != mixes  # or else all of them have to be run alone
+
+
 def test_a_request_beyond_the_limit_is_refused_at_once() -> None:
     answers = run(Calls(seconds=0.01), [rows(1), rows(2), rows(3)], limit=2)
     assert [isinstance(answer, StatusError) for answer in answers] == [False, False, True]
