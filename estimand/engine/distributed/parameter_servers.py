@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,8 @@ from estimand.core.errors import ClusterError
 from estimand.engine.engine_variable import EngineVariable
 
 _SERVER = "/job:ps/replica:0/task:{}/device:CPU:0"
+_SECONDS_BETWEEN_LOOKS = 5.0
+_LOOKS_IN_VAIN = 2
 _LOST = (tf.errors.UnavailableError, tf.errors.AbortedError)
 
 
@@ -127,6 +130,34 @@ def brought_here(value: tf.Tensor, variable: Any) -> tf.Tensor:
         return tf.identity(value)
 
 
+def answer_of(scheduled: Any, strategy: tf.distribute.Strategy) -> Any:
+    """What a worker answers.
+
+    TensorFlow notices a lost server when a worker stumbles over it. Where the workers are gone as
+    well, as after a signal to all processes, it would wait for them for ever.
+    """
+    results: list[Any] = []
+    errors: list[BaseException] = []
+
+    def fetch() -> None:
+        try:
+            results.append(scheduled.fetch())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=fetch, name="estimand-answer", daemon=True)
+    thread.start()
+    looks_in_vain = 0
+    while thread.is_alive():
+        thread.join(_SECONDS_BETWEEN_LOOKS)
+        looks_in_vain = looks_in_vain + 1 if thread.is_alive() and _gone(strategy) else 0
+        if looks_in_vain == _LOOKS_IN_VAIN:
+            raise tf.errors.UnavailableError(None, None, "a parameter server does not answer")
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
 @contextlib.contextmanager
 def losses_told(strategy: tf.distribute.Strategy | None) -> Iterator[None]:
     """Say in one sentence that a parameter server was lost."""
@@ -142,9 +173,14 @@ def losses_told(strategy: tf.distribute.Strategy | None) -> Iterator[None]:
         ) from error
 
 
-def _lost_servers(strategy: Any) -> str:
+def _gone(strategy: Any) -> list[str]:
+    """The servers that do not answer."""
     addresses = tf_private.cluster_of_servers(strategy).job_tasks("ps")
-    gone = [f"ps {i} at {a}" for i, a in enumerate(addresses) if not answers(a)]
+    return [f"ps {i} at {a}" for i, a in enumerate(addresses) if not answers(a)]
+
+
+def _lost_servers(strategy: Any) -> str:
+    gone = _gone(strategy)
     if not gone:
         return "a parameter server, or the way to it, was lost"
     return f"{', '.join(gone)} {'was' if len(gone) == 1 else 'were'} lost"

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from estimand.engine.compiled import PLAIN
 from estimand.engine.distributed.bundling import bundled
-from estimand.engine.distributed.parameter_servers import Servers, on_server
+from estimand.engine.distributed.parameter_servers import Servers, answer_of, on_server
 from estimand.engine.distributed.parameter_servers_input import WorkersInput
 from estimand.engine.fetching import FetchPlan
 from estimand.engine.program import StepResult, as_asked
@@ -77,7 +77,7 @@ class ServedProgram:
                 left -= count
                 under_way.append((count, self._schedule(function, feeder, count, limit)))
             count, answer = under_way.popleft()
-            values = answer.fetch()
+            values = answer_of(answer, self._servers.strategy)
             done += int(values[_DONE])
             self._note(values)
             if values[_ENDED]:
@@ -154,7 +154,7 @@ class ServedProgram:
         while True:
             arguments = (feeder.iterators, *feed_values)
             answer = self._servers.coordinator.schedule(function, args=arguments)
-            values, *rest = answer.fetch()
+            values, *rest = answer_of(answer, self._servers.strategy)
             self._note(values)
             if not values[_ENDED]:
                 break
