@@ -76,6 +76,8 @@ def model_to_estimator(
         ...
     estimand.core.errors.ConfigError: The given keras model has not been compiled yet. Please ...
     """
+    from estimand.bridge.v1_in_keras import V1InKeras
+
     model = _the_model(keras_model, keras_model_path, custom_objects)
     if checkpoint_format not in (None, "checkpoint", "saver"):
         raise ConfigError(
@@ -89,6 +91,7 @@ def model_to_estimator(
         averaged_by=optimizer_name(chosen) if getattr(chosen, "use_ema", False) else None,
         metric_names_map=metric_names_map,
         export_outputs=export_outputs,
+        train_scope="training/" if isinstance(chosen, V1InKeras) else None,
     )
     estimator = KerasEstimator(
         model_fn, model_dir=model_dir, config=config, warm_start_from=warm_start_from

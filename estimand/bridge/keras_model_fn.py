@@ -7,6 +7,7 @@ not change the model it was made from, and several estimators made from it do no
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -38,8 +39,11 @@ class KerasModelFn:
         metric_names_map: Mapping[str, str] | None = None,
         export_outputs: Mapping[str, Any] | None = None,
         averaged_by: str | None = None,
+        train_scope: str | None = None,
     ) -> None:
         self.model = model
+        # In which variables of an optimizer such as `training/beta1_power` are made.
+        self._train_scope = train_scope
         # The name of an optimizer that keeps moving averages of the weights.
         self._averaged_by = averaged_by
         self._make_optimizer = make_optimizer
@@ -111,7 +115,9 @@ class KerasModelFn:
                 "layers are frozen. Leave at least one layer with trainable=True."
             )
         optimizer = self._make_optimizer()
-        train_op = minimize(optimizer, loss, trainable)
+        scope = self._train_scope
+        with tf.name_scope(scope) if scope else contextlib.nullcontext():
+            train_op = minimize(optimizer, loss, trainable)
         return EstimatorSpec(
             ModeKeys.TRAIN,
             predictions,

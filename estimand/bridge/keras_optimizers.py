@@ -20,6 +20,10 @@ def optimizer_maker(optimizer: Any) -> Callable[[], Any]:
     """
     import keras
 
+    from estimand.bridge.v1_in_keras import V1InKeras
+
+    if isinstance(optimizer, V1InKeras):
+        optimizer = optimizer.v1
     if isinstance(optimizer, str):
         optimizer = keras.optimizers.get(optimizer)
     if isinstance(optimizer, keras.optimizers.Optimizer):
@@ -28,7 +32,9 @@ def optimizer_maker(optimizer: Any) -> Callable[[], Any]:
         return make
     if hasattr(optimizer, "maker"):  # est.fine_tuning.Groups
         return optimizer.maker()
-    if isinstance(optimizer, tf.compat.v1.train.Optimizer) or hasattr(optimizer, "make_train_op"):
+    if isinstance(optimizer, tf.compat.v1.train.Optimizer):
+        return lambda: tf_private.v1_optimizer_without_state(optimizer)
+    if hasattr(optimizer, "make_train_op"):
         return lambda: optimizer
     if callable(optimizer):
         return optimizer
@@ -42,6 +48,10 @@ def _keras_maker(optimizer: Any) -> Callable[[], Any]:
     """The settings are read now: inside a trace their values could not be."""
     import keras
 
+    from estimand.bridge.v1_in_keras import V1InKeras
+
+    if isinstance(optimizer, V1InKeras):  # inside of one that scales losses
+        return lambda: V1InKeras(tf_private.v1_optimizer_without_state(optimizer.v1))
     kind, config = type(optimizer), optimizer.get_config()
     config["name"] = optimizer_name(optimizer)
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):

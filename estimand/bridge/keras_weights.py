@@ -152,6 +152,8 @@ def _from_architecture(
 ) -> Any:
     import keras
 
+    import estimand.bridge.v1_in_keras  # noqa: F401  (Keras then knows its optimizer)
+
     folder = os.path.dirname(checkpoint)
     places = [
         os.path.join(folder, ARCHITECTURE),

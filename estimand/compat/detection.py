@@ -6,6 +6,19 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
+_OF_SESSIONS = {
+    "Graph",
+    "InteractiveSession",
+    "MonitoredTrainingSession",
+    "Session",
+    "get_default_graph",
+    "get_session",
+    "get_variable",
+    "global_variables_initializer",
+    "placeholder",
+    "set_session",
+}
+
 
 def names_of_tensorflow(source: str) -> list[str]:
     """The names below `tensorflow` that a program uses, as dotted paths.
@@ -45,6 +58,24 @@ def v1_names(source: str, tf2: Any, tf1: Any) -> list[str]:
         for name in names_of_tensorflow(source)
         if not name.startswith("keras.") and _has(tf1, name) and not _has(tf2, name)
     ]
+
+
+def trains_with_keras(source: str) -> bool:
+    """Whether a program lets Keras train a model, and makes no graphs and sessions of its own.
+
+    >>> trains_with_keras("import tensorflow as tf\\nm = tf.keras.Sequential()\\nm.fit(x, y)")
+    True
+    """
+    names = names_of_tensorflow(source)
+    if not names or any(name.rpartition(".")[2] in _OF_SESSIONS for name in names):
+        return False
+    named = any(name.startswith("keras") for name in names) or "tensorflow.keras" in source
+    return named and any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("fit", "fit_generator", "train_on_batch")
+        for node in ast.walk(ast.parse(source))
+    )
 
 
 def _imported_from(node: ast.ImportFrom) -> Iterator[str]:

@@ -26,6 +26,7 @@ from typing import Any
 from estimand.compat import module_table
 from estimand.compat.mapped_module import MappedModule
 from estimand.compat.v1 import contrib
+from estimand.core import tf_private
 
 _ABSENT: Any = object()
 # Modules of ours that stand in as they are.
@@ -67,7 +68,8 @@ def install() -> None:
     TensorFlow lost them as well, `tf.compat.v1.layers`, `tf.compat.v1.nn.rnn_cell` and the parts
     of `tf.contrib` that Estimator code used (as `tf.compat.v1.contrib` and `tensorflow.contrib`);
     also the optimizers of `tf.keras.optimizers.legacy`, which Keras 3 only names, and
-    `tf.keras.layers.DenseFeatures`, which it lacks.
+    `tf.keras.layers.DenseFeatures`, which it lacks. Keras' `compile` takes optimizers of
+    `tf.compat.v1.train` again.
     Call it before the code that needs them is imported. Calling it again changes nothing.
     """
     if _before:
@@ -80,6 +82,7 @@ def install() -> None:
     # First: it loads Keras, which puts another module in the place of `tf.keras`.
     _supply_legacy_optimizers(tf)
     _supply_dense_features(tf)
+    _let_keras_take_v1_optimizers()
     for path, module_name in _ATTRIBUTES.items():
         above, _, attribute = path.rpartition(".")
         for owner in _owners(tf, above):
@@ -111,6 +114,13 @@ def _supply_dense_features(tf: ModuleType) -> None:
         from estimand.features.keras_layers import DenseFeatures
 
         _set(tf.keras.layers, "DenseFeatures", DenseFeatures)
+
+
+def _let_keras_take_v1_optimizers() -> None:
+    from estimand.bridge.v1_in_keras import lookup
+
+    for module in tf_private.keras_optimizer_lookups():
+        _set(module, "get", lookup(module.get))
 
 
 def _owners(tf: ModuleType, path: str) -> list[Any]:

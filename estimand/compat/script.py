@@ -107,10 +107,12 @@ def _behave_like_v1(path: str) -> None:
     """Graphs and sessions are the default, sizes have a `.value`."""
     import tensorflow as tf
 
-    tf.compat.v1.disable_v2_behavior()
     with open(path, encoding="utf-8") as file:
-        names = detection.names_of_tensorflow(file.read())
-    if any(name.startswith("keras") for name in names):
+        source = file.read()
+    if detection.trains_with_keras(source):
+        return  # which Keras 3 does eagerly only; model functions have their graphs in any case
+    tf.compat.v1.disable_v2_behavior()
+    if any(name.startswith("keras") for name in detection.names_of_tensorflow(source)):
         # Keras 3 computes with shapes as plain numbers.
         tf.compat.v1.enable_v2_tensorshape()
 

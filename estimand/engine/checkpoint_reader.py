@@ -24,7 +24,25 @@ _log = logging.getLogger("tensorflow")
 
 
 class CheckpointMismatch(CheckpointError):
-    """The checkpoint is intact, but the model has other variables or shapes."""
+    """The checkpoint is intact, but the model has other variables or shapes.
+
+    What is raised is one of the two below, which are also errors of `tf.errors`: those that
+    restoring in a session raised, and that programs catch.
+    """
+
+
+class VariablesMissing(CheckpointMismatch, tf.errors.NotFoundError):
+    """The model has variables that are not in the checkpoint."""
+
+    def __init__(self, message: str) -> None:
+        tf.errors.NotFoundError.__init__(self, None, None, message)
+
+
+class VariablesDiffer(CheckpointMismatch, tf.errors.InvalidArgumentError):
+    """The model has variables of other shapes or types than the checkpoint."""
+
+    def __init__(self, message: str) -> None:
+        tf.errors.InvalidArgumentError.__init__(self, None, None, message)
 
 
 class CheckpointDamaged(CheckpointError):
@@ -297,12 +315,15 @@ def _check_fit(path: str, wanted: Sequence[Wanted], stored: _Stored) -> None:
         )
     else:
         parts.extend(_look_alikes(missing, wanted, stored))
+    cause = "a mismatch between the current graph and the graph"
+    if missing:
+        cause = "a Variable name or other graph key that is missing"
     parts.append(
-        "The model_fn was changed since the checkpoint was written. Change it back, train into "
-        "another model_dir, or take over what fits: Estimator(..., warm_start_from=...) with "
-        "a new model_dir."
+        f"This is most likely due to {cause} from the checkpoint: the model_fn was changed since "
+        "the checkpoint was written. Change it back, train into another model_dir, or take over "
+        "what fits: Estimator(..., warm_start_from=...) with a new model_dir."
     )
-    raise CheckpointMismatch("\n".join(parts))
+    raise (VariablesMissing if missing else VariablesDiffer)("\n".join(parts))
 
 
 def _fits(one: Wanted, stored: _Stored) -> bool:

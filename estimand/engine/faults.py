@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
+from estimand.core.errors import EstimandError
 from estimand.inputs.contract import ModelInput
 
 _log = logging.getLogger("tensorflow")
@@ -50,8 +51,8 @@ def told_plainly(given: Callable[[], ModelInput | None], *, eager: bool = False)
     """
     try:
         yield
-    except tf.errors.OutOfRangeError:
-        raise  # the end of the input is no fault
+    except (tf.errors.OutOfRangeError, EstimandError):
+        raise  # the end of the input is no fault, and what is ours is plain already
     except tf.errors.OpError as error:
         told = _told_by_source(error, given()) or (None if eager else _in_plain_words(error))
         if told is None:

@@ -164,7 +164,7 @@ def _values(
         used, values = checkpoints.restore_newest_intact(estimator.model_dir, wanted, find)
         return values, used
     except checkpoints.CheckpointMismatch as error:
-        raise checkpoints.CheckpointMismatch(
+        raise type(error)(
             "Could not load all requested variables from checkpoint. Please make sure your "
             "model_fn does not expect variables that were not saved in the checkpoint.\n"
             f"In mode {one.mode!r}: {error}"

@@ -115,7 +115,7 @@ def _from_dataset(dataset: tf.data.Dataset, where: str, **facts: Any) -> ModelIn
                 "window() makes them. Turn each into tensors: "
                 "`dataset.flat_map(lambda window: window.batch(size))`."
             )
-    if not tf.nest.flatten(features):
+    if not tf.nest.flatten(features) and (labels is None or features != {}):
         raise InputError(
             f"{where} returned a Dataset whose features are empty: "
             f"{describe(dataset.element_spec)}. Features need at least one tensor."

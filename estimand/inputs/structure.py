@@ -67,7 +67,9 @@ def split_pair(value: Any, where: str, verb: str = "returned") -> tuple[Any, Any
 def clean_parts(value: Any, where: str, verb: str = "returned") -> tuple[Any, ...]:
     """(features,) or (features, labels) of what was given, both cleaned."""
     features, labels = split_pair(value, where, verb)
-    features = clean(features, "features", where)
+    # A model of the labels alone needs no features; an empty dict then says that on purpose.
+    if labels is None or not isinstance(features, dict) or features:
+        features = clean(features, "features", where)
     return (features,) if labels is None else (features, clean(labels, "labels", where))
 
 

@@ -13,7 +13,6 @@ from typing import Any
 from estimand.migrate.names import Names, follow, is_missing
 from estimand.migrate.uses import SourceUses, Target
 
-_V1_OPTIMIZER = re.compile(r"\.train\.\w*Optimizer$")
 _KERAS_OPTIMIZER = re.compile(r"(^|\.)keras\.optimizers\.(?!legacy\.|schedules\.)[A-Z]\w*$")
 _OLD_METHODS = {
     "evaluate_generator": "evaluate",
@@ -98,36 +97,15 @@ def _signature(value: Any) -> frozenset[str]:
 
 
 def _compiling(found: SourceUses, names: Names) -> Iterator[Idiom]:
-    """Keras 3 takes its own optimizers only, and has no tensors to be the targets."""
+    """Keras 3 has no tensors to be the targets."""
     del names
     for call in _method_calls(found, "compile"):
-        given = {keyword.arg: keyword.value for keyword in call.keywords}
-        optimizer = given.get("optimizer", call.args[0] if call.args else None)
-        target = _made_by(found, optimizer)
-        if target is not None and _V1_OPTIMIZER.search(target.path):
-            v1_name = target.path.rpartition(".")[2]
-            yield Idiom(
-                call.lineno,
-                f"compile(optimizer={v1_name}(...))",
-                f"give an optimizer of Keras: tf.keras.optimizers.{_keras_optimizer(v1_name)}(...)",
-            )
-        if "target_tensors" in given:
+        if any(keyword.arg == "target_tensors" for keyword in call.keywords):
             yield Idiom(
                 call.lineno,
                 "compile(target_tensors=...)",
                 "leave it out: give labels to fit, or return them from input_fn",
             )
-
-
-def _keras_optimizer(v1_name: str) -> str:
-    name = v1_name.removesuffix("Optimizer")
-    return {"GradientDescent": "SGD", "Momentum": "SGD", "RMSProp": "RMSprop"}.get(name, name)
-
-
-def _made_by(found: SourceUses, node: ast.expr | None) -> Target | None:
-    if isinstance(node, ast.Call):
-        return found.callee.get(node)
-    return found.made_by.get(node.id) if isinstance(node, ast.Name) else None
 
 
 def _learning_rates(found: SourceUses, names: Names) -> Iterator[Idiom]:

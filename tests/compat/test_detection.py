@@ -22,6 +22,20 @@ HEAD = "import tensorflow as tf\n"
 
 
 @pytest.mark.parametrize(
+    ("source", "keras_trains"),
+    [
+        ("model = tf.keras.Sequential()\nmodel.fit(x, y)", True),
+        ("from tensorflow.keras import layers\ntf.app.run(main)\nmodel.fit(x, y)", True),
+        ("tf.keras.Sequential()\nestimator.train(input_fn)", False),
+        ("tf.keras.Sequential()\nmodel.fit(x, y)\ntf.Session()", False),
+        ("tf.app.run(main)\nclassifier.fit(x, y)", False),
+    ],
+)
+def test_programs_in_which_keras_trains(source: str, keras_trains: bool) -> None:
+    assert detection.trains_with_keras(HEAD + source) is keras_trains
+
+
+@pytest.mark.parametrize(
     ("source", "names"),
     [
         (HEAD + "tf.placeholder(tf.float32)", ["placeholder"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 from pathlib import Path
 
@@ -192,6 +193,25 @@ def test_names_and_shapes_are_listed_side_by_side(directory):
         "  dense/bias ((2,) float32), like dense_1/bias",
     ]
     assert "train into another model_dir" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kind", "words"),
+    [
+        (Wanted("v", tf.float32, ()), tf.errors.NotFoundError, "graph key that is missing"),
+        (
+            Wanted("dense/kernel", tf.float32, (4, 3)),
+            tf.errors.InvalidArgumentError,
+            "a mismatch between the current graph and the graph from the checkpoint",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_caught_as_the_error_of_a_session(directory, wanted, kind, words):
+    with pytest.raises(kind, match=words) as caught:
+        read_tensors(prefix(directory, 3), [wanted])
+    assert isinstance(caught.value, CheckpointMismatch) and isinstance(caught.value, ValueError)
+    copied = pickle.loads(pickle.dumps(caught.value))
+    assert type(copied) is type(caught.value) and str(copied) == str(caught.value)
 
 
 def test_part_of_a_variable_of_another_shape_does_not_fit(directory):

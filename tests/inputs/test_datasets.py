@@ -114,7 +114,12 @@ def test_elements_of_one_are_refused() -> None:
 
 def test_empty_features_are_refused() -> None:
     with pytest.raises(InputError, match="features are empty"):
-        call(lambda: Dataset.from_tensors(({}, Y)))
+        call(lambda: Dataset.from_tensors(((), Y)))
+
+
+def test_labels_alone_come_with_an_empty_dict() -> None:
+    given = call(lambda: Dataset.from_tensors(({}, Y)))
+    assert given.has_labels and given.dataset.element_spec[0] == {}
 
 
 def test_datasets_inside_elements_are_refused() -> None:

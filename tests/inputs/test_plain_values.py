@@ -149,6 +149,10 @@ def test_an_empty_dict_is_refused() -> None:
         call(dict)
 
 
+def test_labels_alone_come_with_an_empty_dict() -> None:
+    assert call(lambda: ({}, np.ones([2]))).has_labels
+
+
 @pytest.mark.parametrize("value", ["train.csv", b"train.csv", 3, 2.5])
 def test_a_single_value_is_refused(value: Any) -> None:
     with pytest.raises(InputError, match=r"features are .*, a single value. Return a tf.data"):

@@ -1,7 +1,6 @@
 """Keras models as estimators, as users published them, for Keras 3.
 
-Changed are sizes, paths and data, and what Keras 3 refuses: `lr=` is `learning_rate=`, and an
-optimizer of `tf.train` is given to `model_to_estimator` instead of `compile`.
+Changed are sizes, paths and data, and what Keras 3 refuses: `lr=` is `learning_rate=`.
 """
 
 import os
@@ -61,9 +60,36 @@ def two_layers():
     model = keras.Sequential(
         [layers.Dense(10, activation="softmax"), layers.Dense(10, activation="softmax")]
     )
-    model.build((None, 10))
-    model.compile(loss="categorical_crossentropy", metrics=["accuracy"])
-    return keras.estimator.model_to_estimator(model, optimizer=tf.train.RMSPropOptimizer(0.001))
+    model.compile(
+        optimizer=tf.train.RMSPropOptimizer(0.001),
+        loss="categorical_crossentropy",
+        metrics=["accuracy"],
+    )
+    return keras.estimator.model_to_estimator(model)
+
+
+def functional(data, labels):
+    keras = tf.keras
+    inputs = keras.Input(shape=(32,))  # Returns a placeholder tensor
+
+    # A layer instance is callable on a tensor, and returns a tensor.
+    x = keras.layers.Dense(8, activation="relu")(inputs)
+    x = keras.layers.Dense(8, activation="relu")(x)
+    predictions = keras.layers.Dense(10, activation="softmax")(x)
+
+    # Instantiate the model given inputs and outputs.
+    model = keras.Model(inputs=inputs, outputs=predictions)
+
+    # The compile step specifies the training configuration.
+    model.compile(
+        optimizer=tf.train.RMSPropOptimizer(0.001),
+        loss="categorical_crossentropy",
+        metrics=["accuracy"],
+    )
+
+    # Trains for 2 epochs
+    model.fit(data, labels, batch_size=32, epochs=2)
+    return model
 
 
 def input_fn():
@@ -81,15 +107,16 @@ def on_several_devices(model_dir):
     model = keras.Sequential()
     model.add(keras.layers.Dense(16, activation="relu", input_shape=(10,)))
     model.add(keras.layers.Dense(1, activation="sigmoid"))
-    model.compile(loss="binary_crossentropy")
+
+    optimizer = tf.train.GradientDescentOptimizer(0.2)
+
+    model.compile(loss="binary_crossentropy", optimizer=optimizer)
+    model.summary()
 
     strategy = tf.contrib.distribute.MirroredStrategy()
     config = tf.estimator.RunConfig(train_distribute=strategy)
     keras_estimator = keras.estimator.model_to_estimator(
-        keras_model=model,
-        config=config,
-        model_dir=model_dir,
-        optimizer=tf.train.GradientDescentOptimizer(0.2),
+        keras_model=model, config=config, model_dir=model_dir
     )
     keras_estimator.train(input_fn=input_fn, steps=10)
     return keras_estimator

@@ -44,17 +44,20 @@ def test_a_model_with_batch_normalization_trains_and_is_exported(tmp_path: Path)
     np.testing.assert_allclose(answer, expected, atol=1e-5)
 
 
-def test_an_optimizer_of_tf_train_goes_to_the_conversion() -> None:
+def test_an_optimizer_of_tf_train_in_a_model_that_is_converted() -> None:
     estimator = program.two_layers()
     rows = np.eye(10, dtype=np.float32)
     estimator.train(lambda: tf.data.Dataset.from_tensor_slices((rows, rows)).batch(5))
     assert any("RMSProp" in name for name in estimator.get_variable_names())
 
 
-def test_an_optimizer_of_tf_train_is_refused_by_compile_in_keras_3() -> None:
-    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-    with pytest.raises(ValueError, match="Could not interpret optimizer identifier"):
-        model.compile(optimizer=tf.train.RMSPropOptimizer(0.001), loss="mse")
+def test_an_optimizer_of_tf_train_in_a_model_that_is_fitted() -> None:
+    random = np.random.RandomState(0)
+    data, labels = random.rand(64, 32), random.rand(64, 10)
+    model = program.functional(data, labels)
+    assert model.optimizer.iterations.numpy() == 4
+    loss, accuracy = model.evaluate(data, labels, batch_size=32, verbose=0)
+    assert np.isfinite(loss) and 0 <= accuracy <= 1
 
 
 def test_a_mirrored_strategy_in_the_configuration(tmp_path: Path) -> None:

@@ -58,7 +58,10 @@ from estimand.core.tf_private.keras import (
     fresh_keras_names,
     keras_learning_rate,
     keras_optimizer_is_creating,
+    keras_optimizer_lookups,
     keras_variable_being_created,
+    v1_learning_rate,
+    v1_optimizer_without_state,
 )
 from estimand.core.tf_private.keras_models import (
     CompiledParts,
@@ -149,6 +152,7 @@ __all__ = [
     "keras_losses_are_whole",
     "keras_optimizer_belongs_to",
     "keras_optimizer_is_creating",
+    "keras_optimizer_lookups",
     "keras_seeds_differ_by_replica",
     "keras_takes_training",
     "keras_thread_settings",
@@ -185,6 +189,8 @@ __all__ = [
     "std_server",
     "tell_tensors_apart",
     "text_file_of_table",
+    "v1_learning_rate",
+    "v1_optimizer_without_state",
     "v1_optimizers_share_the_loss",
     "v1_summaries_stay_v1",
     "variable_belongs_to",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import copy
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -88,3 +89,37 @@ def keras_learning_rate(optimizer: Any) -> Any:
         return rate
     with eager_mode():
         return float(rate.numpy())
+
+
+def keras_optimizer_lookups() -> list[Any]:
+    """The modules that hold `keras.optimizers.get`; `compile` looks it up in the private one."""
+    import keras
+    import tensorflow as tf
+    from keras.src import optimizers
+
+    return [optimizers, keras.optimizers, tf.keras.optimizers]
+
+
+def v1_learning_rate(optimizer: Any) -> Any:
+    """What an optimizer of `tf.train` was given as its rate; None if it does not keep it so."""
+    for name in ("_learning_rate", "_lr"):
+        if (rate := getattr(optimizer, name, None)) is not None:
+            return rate
+    return None
+
+
+def v1_optimizer_without_state(optimizer: Any) -> Any:
+    """The same optimizer of `tf.train` without the variables that it has made so far.
+
+    They belong to one model in one graph: with them, `fit` and an estimator of the same model
+    would share the powers that Adam counts its steps with.
+    """
+    import tensorflow as tf
+
+    result = copy.copy(optimizer)
+    for name, value in vars(optimizer).items():
+        if name in ("_slots", "_non_slot_dict", "_deferred_slot_restorations"):
+            setattr(result, name, {})
+        elif isinstance(value, tf.compat.v1.train.Optimizer):  # one that wraps another
+            setattr(result, name, v1_optimizer_without_state(value))
+    return result
