@@ -190,7 +190,7 @@ def recurrent() -> Any:
         [
             keras.Input([4], dtype="int32"),
             keras.layers.Embedding(11, 4),
-            keras.layers.Bidirectional(keras.layers.GRU(3, dropout=0.3, recurrent_dropout=0.2)),
+            keras.layers.GRU(3, dropout=0.3, recurrent_dropout=0.2),
             keras.layers.Dense(1, activation="sigmoid"),
         ]
     )

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -10,6 +8,7 @@ import tensorflow as tf
 from estimand.core import session_config as module
 from estimand.core.errors import ConfigError
 from estimand.core.session_config import apply_session_config, default_session_config
+from tests import forked
 
 ConfigProto = tf.compat.v1.ConfigProto
 
@@ -71,9 +70,7 @@ def test_settings_take_effect_before_tensorflow_starts():
               len(tf.config.list_logical_devices("CPU")),
               tf.debugging.get_log_device_placement())
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
-    )
+    done = forked.run(["-c", textwrap.dedent(script)])
     assert done.stdout.split() == ["3", "2", "4", "True"]
     assert "session_config" not in done.stderr
 

@@ -7,7 +7,6 @@ import json
 import logging
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -322,8 +321,7 @@ print("tensorboard" in sys.modules)
 @pytest.fixture(scope="module")
 def fresh_process(tmp_path_factory) -> subprocess.CompletedProcess:
     folder = tmp_path_factory.mktemp("fresh")
-    program = [sys.executable, "-c", FRESH, str(folder)]
-    return subprocess.run(program, capture_output=True, text=True, timeout=120)
+    return forked.run(["-c", FRESH, folder])
 
 
 def test_neither_importing_nor_writing_nor_reading_loads_tensorboard(fresh_process):
