@@ -74,3 +74,17 @@ def make_classifier(features, model_dir):
             'hidden_units': [10, 10],
             'n_classes': 3,
         })
+
+
+def make_premade_classifier(my_feature_columns, model_dir):
+    my_checkpointing_config = tf.estimator.RunConfig(
+        save_checkpoints_secs = 20*60,  # Save checkpoints every 20 minutes.
+        keep_checkpoint_max = 10,       # Retain the 10 most recent checkpoints.
+    )
+
+    return tf.estimator.DNNClassifier(
+        feature_columns=my_feature_columns,
+        hidden_units=[10, 10],
+        n_classes=3,
+        model_dir=model_dir,
+        config=my_checkpointing_config)

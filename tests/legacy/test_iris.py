@@ -10,7 +10,12 @@ import pytest
 from sklearn.datasets import load_iris
 
 from estimand.engine.events import read_scalars
-from tests.legacy.iris_program import eval_input_fn, make_classifier, train_input_fn
+from tests.legacy.iris_program import (
+    eval_input_fn,
+    make_classifier,
+    make_premade_classifier,
+    train_input_fn,
+)
 from tests.legacy.v1_view import tf
 
 _data = load_iris()
@@ -56,6 +61,16 @@ def test_summary_of_a_metric_at_its_steps(classifier: Any) -> None:
     assert [step for step, _ in scalars["accuracy"]] == [1, 101, 201]
     values = [value for _, value in scalars["accuracy"]]
     assert values[0] < values[-1] <= 1
+
+
+def test_a_premade_classifier_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    columns = [tf.feature_column.numeric_column(key=key) for key in FEATURES]
+    for step in (1, 2):
+        classifier = make_premade_classifier(columns, str(tmp_path))
+        classifier.train(input_fn=lambda: train_input_fn(FEATURES, Y, 100), steps=1)
+        assert classifier.latest_checkpoint().endswith(f"model.ckpt-{step}")
+    assert classifier.get_variable_value("dnn/hiddenlayer_1/kernel").shape == (10, 10)
+    assert classifier.config.keep_checkpoint_max == 10
 
 
 def test_adagrad_steps_equal_numpy(tmp_path: Path) -> None:

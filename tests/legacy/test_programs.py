@@ -27,6 +27,11 @@ def test_sessions_savers_and_iterators(tmp_path: Path) -> None:
     assert "all done True" in run("sessions.py", "--dataDir", str(tmp_path))
 
 
+@pytest.mark.parametrize("program", ["datasets.py", "graphs.py", "keras_guide.py"])
+def test_snippets_of_guides(program: str, tmp_path: Path) -> None:
+    assert "all done" in run(program, str(tmp_path))
+
+
 def test_eager_execution_of_contrib(tmp_path: Path) -> None:
     assert "all done" in run("eager.py", str(tmp_path))
     (events,) = (tmp_path / "logs").iterdir()

@@ -27,7 +27,7 @@ def images() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = str(tmp_path_factory.mktemp("records") / "train-0.tfrecord")
+    path = str(tmp_path_factory.mktemp("records") / "val-0.tfrecord")
     Feature, Bytes, Ints = tf.train.Feature, tf.train.BytesList, tf.train.Int64List
     with tf.python_io.TFRecordWriter(path) as writer:
         for image, label in zip(*images(), strict=True):
@@ -103,7 +103,7 @@ def _batches(records: str) -> Any:
 def test_loss_has_the_focal_weights(
     trained: dict[str, Any], records: str, predictions: dict[str, np.ndarray]
 ) -> None:
-    result = trained["estimator"].evaluate(lambda: program.input_fn([records]))
+    result = program.evaluate(str(Path(records).parent), trained["estimator"].model_dir)
     _, labels = images()
     chosen = predictions["score"][np.arange(ROWS), labels].astype(np.float64)
     focal = (1 - chosen) ** 1.5 * -np.log(chosen)
@@ -125,6 +125,19 @@ def test_checkpoint_has_rmsprop_slots_and_no_metric(trained: dict[str, Any]) -> 
         assert {name, f"{name}/RMSProp", f"{name}/RMSProp_1"} <= names
     assert "block5_sepconv3/pointwise_kernel" in names
     assert not [name for name in names if "accuracy" in name]
+
+
+def test_the_export_labels_a_picture_by_the_names_of_its_tensors(
+    trained: dict[str, Any], predictions: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    picture = tmp_path / "face.jpg"
+    picture.write_bytes(tensorflow.io.encode_jpeg(images()[0][1]).numpy())
+    model_dir = trained["estimator"].model_dir
+    exported = program.save_serving_model(model_dir, str(tmp_path / "serving"))
+    with tf.Graph().as_default(), program.load_graph(tf.compat.as_str_any(exported)) as session:
+        labels, scores = program.predict_pb(session, str(picture))
+    assert labels.tolist() == [predictions["label"][1]]
+    np.testing.assert_allclose(scores[0], predictions["score"][1], rtol=1e-4)
 
 
 def test_training_goes_on_shuffled_with_the_same_model_dir(

@@ -17,6 +17,11 @@ def Iterator(dataset: tf.data.Dataset) -> Any:
     return iter(dataset)
 
 
+def num_gpus() -> int:
+    """How many GPUs TensorFlow can use."""
+    return len(tf.config.list_logical_devices("GPU"))
+
+
 def gradients_function(f: Callable[..., Any], params: Any = None) -> Callable[..., list[Any]]:
     """A function that gives the gradients of `f` by its arguments.
 

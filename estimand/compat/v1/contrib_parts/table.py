@@ -44,7 +44,7 @@ MODULES: dict[str, Names] = {
     | _at(
         f"{_HERE}.eager",
         "Checkpoint Iterator Saver gradients_function implicit_gradients "
-        "implicit_value_and_gradients in_eager_mode value_and_gradients_function",
+        "implicit_value_and_gradients in_eager_mode num_gpus value_and_gradients_function",
     ),
     "eager.metrics": _at(f"{_HERE}.eager", "Accuracy Mean"),
     "estimator": _at(
