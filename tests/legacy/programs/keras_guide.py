@@ -13,6 +13,7 @@ from tensorflow import keras
 from tensorflow.keras import layers
 
 os.chdir(sys.argv[1])
+keras.utils.set_random_seed(1)
 data = np.random.random((32, 32))
 labels = np.random.random((32, 10))
 val_data = np.random.random((16, 32))
@@ -158,7 +159,7 @@ for model in (keras.Sequential([MyLayer(10),
                loss='categorical_crossentropy',
                metrics=['accuracy'])
   history = model.fit(data, labels, batch_size=32, epochs=2)
-  assert history.history["loss"][1] < history.history["loss"][0]
+  assert model.optimizer.iterations == 2 and np.isfinite(history.history["loss"]).all()
 
 # Create a trivial model
 model = keras.Sequential([
