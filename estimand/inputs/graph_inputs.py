@@ -107,7 +107,7 @@ def _read_by_session(call: Callable[[], Any], where: str) -> GraphInput:
     def build() -> Any:
         return tf.nest.map_structure(_as_tensor, clean_parts(call(), where))
 
-    dataset, structure, graph = dataset_from_session(build)
+    dataset, structure, graph = dataset_from_session(build, where)
     return GraphInput(dataset, structure, False, False, (graph,))
 
 

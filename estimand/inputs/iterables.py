@@ -58,7 +58,7 @@ def _indexed(value: Any) -> Iterator[Any]:
     return (value[i] for i in indices)
 
 
-class _Batches:
+class WatchedBatches:
     """What an input function's own Python code gives; remembers how it failed.
 
     TensorFlow passes on an exception of Python code as text only.
@@ -84,8 +84,10 @@ class _Batches:
         failure, count = self._failure
         if isinstance(failure, InputError):
             return failure
+        text = failure.message if isinstance(failure, tf.errors.OpError) else str(failure)
+        text = text.split("\n\t [[")[0]  # the ops of a graph that nobody has seen
         told = InputError(
-            f"{self._where} raised {type(failure).__name__} after {count} batches: {failure}"
+            f"{self._where} raised {type(failure).__name__} after {count} batches: {text}"
         )
         told.__cause__ = failure
         return told
@@ -107,7 +109,7 @@ def dataset_from_batches(batches: Any, where: str) -> tuple[tf.data.Dataset, Any
         ) from None
     check = _BatchCheck(_split_batch(first, 0, where), where)
     started: list[Iterator[Any]] = [itertools.chain([first], iterator)]
-    watched = _Batches(where)
+    watched = WatchedBatches(where)
     note_source(watched)
 
     def flat_batches() -> Iterator[tuple[Any, ...]]:

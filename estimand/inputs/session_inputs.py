@@ -7,13 +7,20 @@ did, in a session of its own, and what it gives becomes the elements of a Datase
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
 
+from estimand.inputs.iterables import WatchedBatches
+from estimand.inputs.sources import note_source
+
 _v1 = tf.compat.v1
+_start_queue_runners = inspect.unwrap(
+    _v1.train.start_queue_runners
+)  # without its deprecation notice
 
 _QUEUES = re.compile(r".*Queue(V2)?|.*Reader(V2)?|Barrier|.*Stage")
 
@@ -26,10 +33,13 @@ def needs_session(graph: tf.Graph) -> bool:
     )
 
 
-def dataset_from_session(build: Callable[[], Any]) -> tuple[tf.data.Dataset, Any, tf.Graph]:
+def dataset_from_session(
+    build: Callable[[], Any], where: str
+) -> tuple[tf.data.Dataset, Any, tf.Graph]:
     """A Dataset of what a session reads, the structure of an element, and the graph it runs.
 
-    `build` is called once, in a new graph, and returns a structure of tensors.
+    `build` is called once, in a new graph, and returns a structure of tensors; `where` is the
+    input function's name in messages.
     """
     graph = tf.Graph()
     with graph.as_default():
@@ -41,8 +51,10 @@ def dataset_from_session(build: Callable[[], Any]) -> tuple[tf.data.Dataset, Any
         )
     structure = tf.nest.map_structure(tf.type_spec_from_value, result)
     flat = tf.nest.flatten(result, expand_composites=True)
+    watched = WatchedBatches(where)
+    note_source(watched)
     dataset = tf.data.Dataset.from_generator(
-        lambda: _elements(graph, start, flat),
+        lambda: watched.watch(_elements(graph, start, flat)),
         output_signature=tuple(tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in flat),
     )
     return dataset.map(_packing(structure)), structure, graph
@@ -52,10 +64,11 @@ def _elements(graph: tf.Graph, start: Any, flat: list[tf.Tensor]) -> Iterator[tu
     """What the session gives, until a queue or a counter says that there is no more."""
     session = _v1.Session(graph=graph)
     coordinator = tf.train.Coordinator()
-    session.run(start)
-    with graph.as_default():
-        threads = _v1.train.start_queue_runners(sess=session, coord=coordinator)
+    threads: list[Any] = []
     try:
+        session.run(start)
+        with graph.as_default():
+            threads = _start_queue_runners(sess=session, coord=coordinator)
         while True:
             try:
                 values = session.run(flat)

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from estimand.core.errors import InputError
+from estimand.engine import faults
 from tests import forked
 from tests.inputs.reading import batches, call, save_and_continue
 
@@ -277,6 +278,22 @@ def test_a_placeholder_that_matters_to_nothing_is_allowed() -> None:
     given = call(input_fn)
     assert not given.endless_constant
     assert batches(given) == [(0, None), (1, None)]
+
+
+def test_a_file_that_a_queue_names_and_nobody_has_is_told_in_one_sentence(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing.txt")
+
+    def input_fn():
+        names = v1.train.string_input_producer([missing], num_epochs=1)
+        _, line = v1.TextLineReader().read(names)
+        return {"x": v1.train.batch([line], 2)}
+
+    given = call(input_fn)
+    with (
+        pytest.raises(InputError, match=f"raised NotFoundError after 0 batches: {missing}"),
+        faults.told_plainly(lambda: given),
+    ):
+        list(given.dataset)
 
 
 def test_queues_are_filled_and_read_until_they_are_empty() -> None:
