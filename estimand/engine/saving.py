@@ -137,7 +137,7 @@ class ModelSaver:
         ours = directory == os.path.abspath(self._model_dir) and basename == "model.ckpt"
         if ours:
             self.last_path, self.last_step = writer.prefix(step), step
-        writer.wait(another_follows=True)  # the one before must be done with its copies
+        writer.wait(another_follows=True)  # then there is memory for another copy
         values = self._memory.take([_value(v.variable) for v in self._variables])
         entries = [v.entry(value) for v, value in zip(self._variables, values, strict=True)]
         for saveable in saveable_objects(self._trace):

@@ -4,11 +4,16 @@ A read of a variable shares its memory, and the next update makes a copy first: 
 variable into fresh pages, which the system has to find and clear, in the middle of a training
 step. Copying into pages that are there already is several times faster. They are made in the
 background, after the first save.
+
+A copy owns its memory: it is lent out with the tensor, and used again only once that tensor, and
+whatever shares its memory, is no more. Who is reading it, and for how long, need not be known here.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
+import threading
+import weakref
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -23,37 +28,65 @@ _MOST_BYTES = 8 * 2**30
 
 
 class SnapshotMemory:
-    """Buffers for the large ones among a fixed list of variables."""
+    """Memory for one copy of each of the large ones among a fixed list of variables."""
 
     def __init__(self, variables: Sequence[tf.Variable]) -> None:
         sizes = {i: _bytes(v) for i, v in enumerate(variables)}
         large = {i: size for i, size in sizes.items() if size >= _LARGE}
         fits = sum(large.values()) <= _MOST_BYTES
         self._shapes = {i: variables[i] for i in large} if fits else {}
-        self._buffers: dict[int, np.ndarray] = {}
+        self._places: dict[int, _Place] = {}
+        self._lock = threading.Lock()
 
     def prepare(self) -> None:
         """Get the memory; slow, so for the thread that writes checkpoints."""
-        if self._shapes and not self._buffers:
-            self._buffers = {i: _touched_memory(v) for i, v in self._shapes.items()}
+        with self._lock:
+            if self._shapes and not self._places:
+                self._places = {i: _Place(_touched_memory(v)) for i, v in self._shapes.items()}
 
     def take(self, values: list[tf.Tensor]) -> list[tf.Tensor]:
-        """`values`, the large ones as copies; what a previous call returned is overwritten."""
-        buffers = self._buffers
-        if not buffers:
-            return values
-        taken = list(values)
-        pieces = [
-            piece
-            for index, buffer in buffers.items()
-            for piece in _pieces(buffer, np.asarray(memoryview(values[index])))
-        ]
-        with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-            list(pool.map(lambda piece: np.copyto(*piece), pieces))
-        for index, buffer in buffers.items():
-            # Unlike a conversion, this does not copy.
-            taken[index] = tf.experimental.dlpack.from_dlpack(buffer.__dlpack__())
-        return taken
+        """`values`, the large ones as copies where their memory is free.
+
+        One whose memory is still being read stays the variable's own value, which nobody writes
+        to either: the next update makes a copy for itself.
+        """
+        if not self._lock.acquire(blocking=False):
+            return values  # it is just being made, or given to somebody else
+        try:
+            free = {i: place for i, place in self._places.items() if place.free}
+            pieces = [
+                piece
+                for index, place in free.items()
+                for piece in _pieces(place.buffer, np.asarray(memoryview(values[index])))
+            ]
+            if pieces:
+                with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
+                    list(pool.map(lambda piece: np.copyto(*piece), pieces))
+            return [free[i].lend() if i in free else value for i, value in enumerate(values)]
+        finally:
+            self._lock.release()
+
+
+class _Place:
+    """Memory for one value, and whether a tensor that was made of it is still there."""
+
+    def __init__(self, buffer: np.ndarray) -> None:
+        self.buffer = buffer
+        self._lent: weakref.ref[np.ndarray] | None = None
+
+    @property
+    def free(self) -> bool:
+        return self._lent is None or self._lent() is None
+
+    def lend(self) -> tf.Tensor:
+        """A tensor of this memory. Unlike a conversion, this does not copy.
+
+        TensorFlow holds on to the view, not to the memory itself, for as long as any tensor has
+        to do with it.
+        """
+        view = self.buffer.view()
+        self._lent = weakref.ref(view)
+        return tf.experimental.dlpack.from_dlpack(view.__dlpack__())
 
 
 def _pieces(to: np.ndarray, origin: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
