@@ -28,6 +28,7 @@ from estimand.serving.client_errors import (
     ServerUnreachableError,
     closed_client,
 )
+from estimand.serving.client_tls import way_out
 from estimand.serving.client_values import RemoteSignature, VersionStatus, Which
 from estimand.serving.status import NAMES
 
@@ -149,6 +150,8 @@ class GrpcTransport:
             message = f"No model server answers at {self._address} over gRPC: {text}"
             if "http1" in text.lower():
                 message += f". If that is the port of REST, write http://{self._address}"
+            elif self._address.tls:
+                message = f"{message}. {way_out(text)}".rstrip()
             raise ServerUnreachableError(code, text, message) from None
         raise kind(code, text) from None
 

@@ -23,6 +23,7 @@ from estimand.serving.client_errors import (
     ServerUnreachableError,
     closed_client,
 )
+from estimand.serving.client_tls import way_out
 from estimand.serving.client_values import (
     RemoteSignature,
     VersionStatus,
@@ -195,7 +196,7 @@ class RestTransport:
                 "DEADLINE_EXCEEDED", f"{self._address} did not answer within {timeout:.3g} s."
             )
         if isinstance(error, ssl.SSLError):
-            text = f"TLS with {self._address} failed: {error}"
+            text = f"TLS with {self._address} failed: {error}. {way_out(str(error))}".rstrip()
             return ServerUnreachableError("UNAUTHENTICATED", str(error), text)
         if isinstance(error, OSError | http.client.HTTPException):
             why = str(error)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import ssl
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +24,7 @@ from estimand.serving.auth import Tokens
 from estimand.serving.flags import Flags
 from estimand.serving.server import address_lines
 from estimand.serving.tls import TlsSettings
+from tests.serving.certificates import write_authority, write_certificate
 from tests.serving.running import Server, predict_request
 
 TOKEN = "0123456789abcdef"
@@ -37,27 +36,11 @@ TOKEN = "0123456789abcdef"
 @pytest.fixture(scope="session")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An authority, certificates by it for the server and a client, and one of a stranger."""
-    if shutil.which("openssl") is None:
-        pytest.skip("needs the openssl program to make certificates")
     folder = tmp_path_factory.mktemp("keys")
-
-    def openssl(*arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
-
-    new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
     for name in ("ca", "stranger"):
-        files = ("-keyout", f"{name}.key", "-out", f"{name}.crt")
-        openssl("req", "-x509", *new_key, *files, "-days", "2", "-subj", f"/CN={name}")
-    (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+        write_authority(folder, name)
     for name in ("server", "client"):
-        openssl(
-            *("req", "-new", *new_key, "-keyout", f"{name}.key", "-out", f"{name}.csr"),
-            *("-subj", f"/CN={name}"),
-        )
-        openssl(
-            *("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key"),
-            *("-CAcreateserial", "-out", f"{name}.crt", "-days", "2", "-extfile", "names"),
-        )
+        write_certificate(folder, name)
     return folder
 
 
