@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import tensorflow as tf
+
 # The single-threaded executor knows neither TF1's control flow nor reference variables.
 _V1_ONLY = re.compile(
     r"(Ref)?(Switch|Merge|Enter|Exit|NextIteration|Select)$|LoopCond$|Variable(V2)?$|"
@@ -25,6 +27,12 @@ def needs_default_executor(graph: Any) -> bool:
     return any(
         _V1_ONLY.match(node.op) and node.op not in _V1_ONLY_EXCEPT for node in _all_nodes(graph)
     )
+
+
+def places_beside_the_cpu(graph: Any) -> bool:
+    """Whether any operation is placed on a device that is no CPU."""
+    devices = {node.device for node in _all_nodes(graph)} - {""}
+    return any(tf.DeviceSpec.from_string(one).device_type not in (None, "CPU") for one in devices)
 
 
 def changes_state(graph: Any, fetches: Iterable[str]) -> bool:

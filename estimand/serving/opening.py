@@ -7,8 +7,9 @@ import os
 from estimand.serving import custom_ops, text_protos
 from estimand.serving.flags import Flags
 from estimand.serving.model_config import TENSORFLOW
-from estimand.serving.servable import LoadOptions, Servable
+from estimand.serving.servable import Servable
 from estimand.serving.servable_protocol import CustomAdapter, find_class
+from estimand.serving.sessions import LoadOptions
 from estimand.serving.status import not_found
 from estimand.serving.tflite import MODEL_FILE, TfliteModel
 

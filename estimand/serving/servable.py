@@ -1,6 +1,6 @@
 """One loaded SavedModel: its signatures, and programs that compute some tensors from others.
 
-A Session is right here, and nowhere else in this package: it loads every SavedModel whoever wrote
+A Session is right here: it loads every SavedModel whoever wrote
 it, feeds tensors without looking at their shapes as TensorFlow Serving does, and is by far the
 fastest way from Python into TensorFlow.
 """
@@ -19,9 +19,10 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.export.holding import Hold
-from estimand.serving import graph_scan, tensors
+from estimand.serving import graph_scan, sessions, tensors
 from estimand.serving.parts import part_names
 from estimand.serving.programs import Program
+from estimand.serving.sessions import LoadOptions
 
 DT_INT64 = tf.int64.as_datatype_enum
 DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -29,16 +30,6 @@ DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 _MAX_PROGRAMS = 64
 
 log = logging.getLogger("estimand.serving")
-
-
-@dataclass(frozen=True)
-class LoadOptions:
-    """How sessions are made."""
-
-    tags: tuple[str, ...] = ("serve",)
-    intra_op_threads: int = 0
-    inter_op_threads: int = 0
-    session_config: bytes = b""  # a ConfigProto; the numbers above go before it
 
 
 @dataclass(frozen=True)
@@ -81,7 +72,7 @@ class Servable:
         self.directory = directory
         self._hold = Hold(directory) if "://" not in directory else None
         try:
-            self._session, meta_graph = _load(directory, options)
+            self._session, meta_graph = sessions.load(directory, options)
         except BaseException:
             self._release_hold()
             raise
@@ -185,40 +176,3 @@ def _slot(alias: str, info: Any) -> Slot:
     dims = None if shape.unknown_rank else tuple(dim.size for dim in shape.dim)
     kind = tensors.KINDS.get(info.dtype)
     return Slot(alias, info.name, info.dtype, kind and kind[0], dims)
-
-
-def _load(directory: str, options: LoadOptions) -> tuple[Any, Any]:
-    try:
-        return _load_with(directory, options, single_threaded=True)
-    except _NeedsDefaultExecutor:
-        return _load_with(directory, options, single_threaded=False)
-
-
-class _NeedsDefaultExecutor(Exception):
-    pass
-
-
-def _load_with(directory: str, options: LoadOptions, single_threaded: bool) -> tuple[Any, Any]:
-    config = tf.compat.v1.ConfigProto.FromString(options.session_config)
-    if options.intra_op_threads:
-        config.intra_op_parallelism_threads = options.intra_op_threads
-    if options.inter_op_threads:
-        config.inter_op_parallelism_threads = options.inter_op_threads
-    if single_threaded:
-        config.experimental.executor_type = "SINGLE_THREADED_EXECUTOR"
-    graph = tf.Graph()
-    session = tf.compat.v1.Session(graph=graph, config=config)
-    try:
-        with graph.as_default(), tf_private.quiet_saved_model_loader():
-            meta_graph = tf.compat.v1.saved_model.loader.load(
-                session, list(options.tags), directory
-            )
-        if single_threaded and graph_scan.needs_default_executor(meta_graph.graph_def):
-            raise _NeedsDefaultExecutor
-    except BaseException as error:
-        session.close()
-        if single_threaded and isinstance(error, tf.errors.OpError):
-            # It may be what that executor refuses; if not, the same error comes again.
-            raise _NeedsDefaultExecutor from error
-        raise
-    return session, meta_graph

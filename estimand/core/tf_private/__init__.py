@@ -84,7 +84,7 @@ from estimand.core.tf_private.seeds import (
     seed_keeping_kernels,
 )
 from estimand.core.tf_private.sessions import (
-    quiet_saved_model_loader,
+    SavedModelReader,
     session_callable,
 )
 from estimand.core.tf_private.strategies import (
@@ -122,6 +122,7 @@ __all__ = [
     "BaseResourceVariable",
     "CompiledParts",
     "ResourceVariable",
+    "SavedModelReader",
     "SessionInterface",
     "add_control_inputs",
     "capture",
@@ -172,7 +173,6 @@ __all__ = [
     "order_control_flow_bodies",
     "plain_variables",
     "prefetched",
-    "quiet_saved_model_loader",
     "replace_input",
     "rows_in_order",
     "save_like",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensorflow.core.protobuf import config_pb2
+from tensorflow.python.saved_model import loader_impl
 
 
 def session_callable(
@@ -22,16 +21,18 @@ def session_callable(
     return session._make_callable_from_options(options)
 
 
-@contextlib.contextmanager
-def quiet_saved_model_loader() -> Iterator[None]:
-    """The v1 loader is public, and the only one into a session, but logs that it is deprecated."""
+class SavedModelReader:
+    """One SavedModel's file, read once: its graph to look at, and then to load into a session.
 
-    def keep(record: logging.LogRecord) -> bool:
-        return "tf.saved_model.load" not in record.getMessage()
+    The public v1 loader cannot be asked what it is going to load.
+    """
 
-    logger = logging.getLogger("tensorflow")
-    logger.addFilter(keep)
-    try:
-        yield
-    finally:
-        logger.removeFilter(keep)
+    def __init__(self, directory: str, tags: Sequence[str]) -> None:
+        self._loader = loader_impl.SavedModelLoader(directory)
+        self._tags = list(tags)
+        self.meta_graph = self._loader.get_meta_graph_def_from_tags(self._tags)
+
+    def load_into(self, session: Any) -> None:
+        saver, _ = self._loader.load_graph(session.graph, self._tags)
+        self._loader.restore_variables(session, saver)
+        self._loader.run_init_ops(session, self._tags)
