@@ -42,8 +42,8 @@ async def regress(
 async def multi_inference(
     version: LoadedVersion, request: Any, deadline: float | None, check: bool = False
 ) -> Any:
-    """All tasks in one run, on the union of what they fetch."""
-    source: Slot | None = None
+    """All tasks in one run: every input tensor is fed the same examples."""
+    sources: dict[str, Slot] = {}  # by tensor
     parts: list[tuple[str, Any, list[Slot]]] = []
     for task in request.tasks:
         name = task.model_spec.signature_name or DEFAULT_SIGNATURE
@@ -53,15 +53,14 @@ async def multi_inference(
         if signature is None:
             raise invalid(f"Requested signature not found in model graph: {name}")
         mine, outputs = _slots_of_task(task.method_name, signature, check)
-        if source is not None and source.tensor != mine.tensor:
-            raise invalid("Input tensor must be the same for all Signatures.")
-        source = mine
+        sources[mine.tensor] = mine
         parts.append((name, task, outputs))
-    if source is None:
+    if not parts:
         raise invalid("MultiInferenceRequest has no tasks.")
     examples = serialized_examples(request.input)
     wanted = [slot for _, _, outputs in parts for slot in outputs]
-    arrays = await version.lane([source], wanted).run([examples], deadline)
+    lane = version.lane(list(sources.values()), wanted)
+    arrays = await lane.run([examples] * len(sources), deadline)
     return _multi_response(version, parts, arrays, len(examples))
 
 

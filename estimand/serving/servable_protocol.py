@@ -137,18 +137,27 @@ class CustomAdapter:
         self._servable.unload()
 
     def _make_program(self, inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> Program:
-        signature = self._signature_of[outputs[0].tensor]
+        sources, wanted = (
+            [(self._signature_of[slot.tensor], slot) for slot in slots]
+            for slots in (inputs, outputs)
+        )
 
         def call(*arrays: np.ndarray) -> list[np.ndarray]:
-            named = {slot.alias: array for slot, array in zip(inputs, arrays, strict=True)}
-            try:
-                found = self._servable.call(signature, named)
-            except (ValueError, KeyError) as error:
-                raise invalid(f"{type(error).__name__}: {error}") from error
-            return [_array(signature, slot, found) for slot in outputs]
+            # Several signatures, if MultiInference asks: each is called with its own inputs.
+            named: dict[str, dict[str, np.ndarray]] = {name: {} for name, _ in wanted}
+            for (name, slot), array in zip(sources, arrays, strict=True):
+                named[name][slot.alias] = array
+            found = {name: self._answer(name, given) for name, given in named.items()}
+            return [_array(name, slot, found[name]) for name, slot in wanted]
 
         rows_are_free = all(slot.shape and slot.shape[0] == -1 for slot in (*inputs, *outputs))
         return Program(call, rows_are_free=rows_are_free and self._servable.rows_are_independent)
+
+    def _answer(self, signature: str, inputs: dict[str, np.ndarray]) -> Mapping[str, Any]:
+        try:
+            return self._servable.call(signature, inputs)
+        except (ValueError, KeyError) as error:
+            raise invalid(f"{type(error).__name__}: {error}") from error
 
 
 def _array(signature: str, slot: Slot, found: Mapping[str, Any]) -> np.ndarray:

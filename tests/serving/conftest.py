@@ -17,6 +17,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     making.write_half_plus(base / "half_plus_two" / "00000123", 2.0)
     making.write_half_plus(base / "half_plus_three" / "1", 3.0)
     for name, write in {
+        "two_heads": making.write_two_heads,
         "two_inputs": making.write_two_inputs,
         "types": making.write_types,
         "bytes": making.write_bytes,

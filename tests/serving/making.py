@@ -55,6 +55,20 @@ def write_function(directory: Path, function: Callable, specs: dict[str, tf.Tens
     tf.saved_model.save(Holder(), str(directory), signatures={"serving_default": traced})
 
 
+def write_two_heads(directory: Path) -> None:
+    """TF2: each signature has an input tensor of its own for the serialized tf.Examples."""
+
+    def x_of(examples):
+        return tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([1], tf.float32)})["x"]
+
+    spec = tf.TensorSpec([None], tf.string, name="inputs")
+    signatures = {
+        "regress": tf.function(lambda inputs: {"outputs": x_of(inputs) + 1.0}, [spec]),
+        "classify": tf.function(lambda inputs: {"scores": x_of(inputs) * 2.0}, [spec]),
+    }
+    tf.saved_model.save(tf.Module(), str(directory), signatures)
+
+
 def write_two_inputs(directory: Path) -> None:
     def call(a, b):
         return {"sum": a + b, "product": a * b}

@@ -259,6 +259,25 @@ def test_the_life_of_a_servable() -> None:
     assert Life.seen == ["load /models/life/1", "warm up", "unload"]
 
 
+class Both(Life):
+    def signatures(self):
+        spec = tf.TensorSpec([None], tf.float32)
+        one = est.serving.ServableSignature({"x": spec}, {"y": spec})
+        return {"twice": one, "thrice": one}
+
+    def call(self, signature, inputs):
+        return {"y": inputs["x"] * (2 if signature == "twice" else 3)}
+
+
+def test_two_signatures_of_a_servable_in_one_run() -> None:
+    adapter = CustomAdapter("/models/life/1", Both)
+    twice, thrice = (adapter.signatures[name] for name in ("twice", "thrice"))
+    inputs = [twice.inputs["x"], thrice.inputs["x"]]
+    program = adapter.program(inputs, [thrice.outputs["y"], twice.outputs["y"]])
+    found = program.run([np.float32([1.0]), np.float32([10.0])])
+    assert [one.tolist() for one in found] == [[30.0], [2.0]]
+
+
 @pytest.mark.parametrize(
     ("name", "told"),
     [

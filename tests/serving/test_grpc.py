@@ -251,11 +251,13 @@ def test_our_own_export_classifies_as_it_predicts(server: Server) -> None:
     )
 
 
-def multi_request(*tasks: tuple[str, str]) -> inference_pb2.MultiInferenceRequest:
+def multi_request(
+    *tasks: tuple[str, str], model: str = "half_plus_two"
+) -> inference_pb2.MultiInferenceRequest:
     request = inference_pb2.MultiInferenceRequest()
     for method, signature in tasks:
         task = request.tasks.add(method_name=f"tensorflow/serving/{method}")
-        task.model_spec.name = "half_plus_two"
+        task.model_spec.name = model
         task.model_spec.signature_name = signature
     request.input.example_list.examples.append(example(x=2.0))
     return request
@@ -267,6 +269,17 @@ def test_multi_inference(server: Server) -> None:
     assert results[0].regression_result.regressions[0].value == 3.0
     assert results[1].classification_result.classifications[0].classes[0].score == 3.0
     assert results[1].model_spec.signature_name == "classify_x_to_y"
+
+
+def test_multi_inference_gives_each_input_tensor_the_same_examples(server: Server) -> None:
+    request = multi_request(("regress", "regress"), ("classify", "classify"), model="two_heads")
+    request.input.example_list.examples.append(example(x=5.0))
+    regressed, classified = server.prediction.MultiInference(request, timeout=20).results
+    assert [one.value for one in regressed.regression_result.regressions] == [3.0, 6.0]
+    rows = classified.classification_result.classifications
+    assert [row.classes[0].score for row in rows] == [4.0, 10.0]
+    assert regressed.model_spec.signature_name == "regress"
+    assert classified.model_spec.signature_name == "classify"
 
 
 def test_multi_inference_refuses(server: Server) -> None:
