@@ -165,6 +165,9 @@ class Flags:
     # Operation
     grpc_channel_arguments: str = _flag("", "Arguments for gRPC: key=value, separated by commas.")
     enable_grpc_healthcheck_service: bool = _flag(True, "Offer grpc.health.v1.Health.")
+    enable_profiler: bool = _flag(
+        True, "Offer tensorflow.ProfilerService: TensorBoard captures profiles of the server."
+    )
     enable_serialization_as_tensor_content: bool = _flag(
         False, "Answer tensors as raw bytes (tensor_content) and not as typed fields."
     )
@@ -175,7 +178,6 @@ class Flags:
     grpc_max_threads: int = _ignored(0, "Threads of gRPC.")
     num_unload_threads: int = _ignored(0, "Threads that unload.")
     flush_filesystem_caches: bool = _ignored(True, "Flush file caches after loading.")
-    enable_profiler: bool = _ignored(True, "Offer the profiler service.")
     per_process_gpu_memory_fraction: float = _ignored(0.0, "Part of the GPU memory to take.")
     remove_unused_fields_from_bundle_metagraph: bool = _ignored(True, "Drop what is not needed.")
     xla_cpu_compilation_enabled: bool = _ignored(False, "Compile with XLA.")

@@ -31,6 +31,8 @@ from estimand.serving.grpc_predict import GrpcPrediction, PredictSettings, parse
 from estimand.serving.manager import Manager
 from estimand.serving.metrics import Metrics
 from estimand.serving.page.answers import PageAnswers
+from estimand.serving.profiling import SERVICE as _PROFILER_SERVICE
+from estimand.serving.profiling import Method, Profiler
 from estimand.serving.status import StatusError, from_exception, invalid
 
 log = logging.getLogger("estimand.serving")
@@ -59,10 +61,11 @@ class GrpcFace:
         )
         self._check = flags.enable_signature_method_name_check
         self._page = PageAnswers(manager, metrics, lambda: True)
+        self._profiler = Profiler() if flags.enable_profiler else None
 
     def table(self) -> dict[str, Answer]:
         """What answers each path; every back end serves this."""
-        methods = {
+        methods: dict[str, dict[str, Method]] = {
             _PREDICTION_SERVICE: {
                 "Classify": self.classify,
                 "Regress": self.regress,
@@ -74,6 +77,7 @@ class GrpcFace:
                 "HandleReloadConfigRequest": self.reload_config,
             },
             _OWN_SERVICE: {"Describe": self.describe},
+            _PROFILER_SERVICE: self._profiler.methods() if self._profiler else {},
         }
         counted = {
             f"/{service}/{name}": self._counted(name, method)
@@ -82,9 +86,7 @@ class GrpcFace:
         }
         return {PREDICT: self.predict, **counted}
 
-    def _counted(
-        self, api: str, method: Callable[[bytes, Deadline], Awaitable[tuple[bytes, str]]]
-    ) -> Answer:
+    def _counted(self, api: str, method: Method) -> Answer:
         clock = time.perf_counter
         request_done = self._metrics.request
 
