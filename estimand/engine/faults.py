@@ -22,7 +22,7 @@ _log = logging.getLogger("tensorflow")
 # What TensorFlow adds around a message, as far as it speaks of our own graphs.
 _NOISE = re.compile(
     r"\{\{function_node [^}]*\}\}\s*"
-    r"|\s*\[\[(?:func=)?\{\{node [^}]*\}\}[^\]]*\]\]"
+    r"|\s*\[\[(?:(?:func=)?(?:\{\{function_node [^}]*\}\})*\{\{node [^}]*\}\}[^\]]*|\S+/_\d+)\]\]"
     r"|\s*\[Op:\w+\](?: name:[^\n]*)?"
     r"|\s*(?:Original stack trace|Detected at node) .*"
     r"|\n?<stack traces unavailable>",
@@ -91,6 +91,8 @@ def plain_text(message: str) -> str:
 
     >>> plain_text("{{function_node f}} Input is empty. [[{{node a/b}}]] [Op:IteratorGetNext]")
     'Input is empty.'
+    >>> plain_text("Not a number [[{{function_node loop}}{{node loop/step/log}}]]")
+    'Not a number'
     """
     text = _NOISE.sub("", message).strip()
     several = _FIRST_OF_SEVERAL.match(text)

@@ -64,6 +64,9 @@ class Feeder:
         # Batches that are not enough for all replicas.
         self.left_over = size % replicas if size > 0 else 0
         self.may_end_unexpectedly = size == tf.data.UNKNOWN_CARDINALITY
+        # Functions compiled for one input run on another of the same layout.
+        layout = dataset.element_spec
+        self.layout = f"{layout!r} -> {unpack(layout)!r}"
         # The rows of every batch, where that is certain.
         self.batch_size = tf_private.full_batch_size(dataset)
 

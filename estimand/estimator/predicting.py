@@ -98,7 +98,7 @@ def _start(
     path = fill_variables(estimator, trace, checkpoint_path, purpose="predict")
     initialization.start_locals(trace, TracedSession(trace))
     chosen = prediction.selected_predictions(trace, predict_keys)
-    key = f"predict {sorted(map(str, chosen)) if isinstance(chosen, dict) else ''}"
+    key = f"predict {list(map(repr, chosen)) if isinstance(chosen, dict) else ''}"
     program = live.program(trace, key, lambda: prediction.PredictProgram(trace, chosen))
     feeder = Feeder(given.dataset, given.unpack, with_labels=False, keep_alive=given)
 

@@ -68,7 +68,7 @@ class PredictProgram:
             t.shape.rank is not None and t.shape.rank > 0 and t.shape[1:].is_fully_defined()
             for t in self.tensors
         )
-        self._compiled: dict[bool, Compiled] = {}
+        self._compiled: dict[tuple[bool, str], Compiled] = {}
 
     def run(self, feeder: Feeder, batches: int) -> list[tuple[np.ndarray, ...]]:
         """Predict up to `batches` batches; fewer where the input ends."""
@@ -80,11 +80,12 @@ class PredictProgram:
         # The single-threaded executor cannot wait for an optional element.
         single_threaded = self._single_threaded and (counted or not self.joinable)
         count = tf.constant(batches)
-        if counted not in self._compiled:
+        key = (counted, feeder.layout)  # which has the labels, too, that are dropped here
+        if key not in self._compiled:
             build = (self._many if self.joinable else self._one)(feeder, counted)
             mode = SINGLE_THREAD if single_threaded else PLAIN
-            self._compiled[counted] = Compiled(build, mode, feeder.iterator, count)
-        sizes, *values = self._compiled[counted](feeder.handle, count)
+            self._compiled[key] = Compiled(build, mode, feeder.iterator, count)
+        sizes, *values = self._compiled[key](feeder.handle, count)
         arrays = [v.numpy() for v in values]
         if not self.joinable:
             feeder.batches += 1

@@ -88,3 +88,28 @@ def test_an_eager_error_stays_as_it_is_at_the_users_line(tmp_path):
         frames.append(trace.tb_frame.f_code.co_name)
         trace = trace.tb_next
     assert "model_fn" in frames
+
+
+@pytest.mark.parametrize("block_mode", ["plain", "single_thread"])
+@pytest.mark.parametrize("verb", ["train", "evaluate", "predict"])
+def test_an_error_inside_a_block_tells_no_names_of_nodes(verb, block_mode, tmp_path):
+    def looks_up(features, labels, mode):
+        w = tf.compat.v1.get_variable("w", [3])
+        y = tf.gather(w, features["place"])
+        if mode == est.ModeKeys.PREDICT:
+            return est.EstimatorSpec(mode, predictions={"y": y})
+        loss = tf.reduce_mean(tf.square(y - labels))
+        optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.01)
+        return est.EstimatorSpec(mode, loss=loss, train_op=est.minimize(optimizer, loss))
+
+    def late_fault():
+        places = np.ones(40, "int32")
+        places[30] = 7
+        rows = ({"place": places}, np.ones(40, "float32"))
+        unknown_length = tf.data.Dataset.from_tensor_slices(rows).filter(lambda *_: True)
+        return unknown_length.batch(4)
+
+    config = est.RunConfig(block_mode=block_mode, check_data=False, save_summary_steps=None)
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        list(getattr(est.Estimator(looks_up, tmp_path, config), verb)(late_fault))
+    assert str(caught.value) == "indices[2] = 7 is not in [0, 3)"

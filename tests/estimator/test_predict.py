@@ -85,6 +85,51 @@ def test_labels_of_the_input_are_dropped(tmp_path: Path) -> None:
     assert len(list(estimator(tmp_path, looks).predict(batches))) == 4
 
 
+LABELS = {
+    "none": None,
+    "floats": Y,
+    "integers": Y.astype(np.int64),
+    "columns": Y[:, None],
+    "a dict": {"a": Y, "b": Y.astype(str)},
+    "a tuple": (Y, -Y),
+    "sparse": tf.sparse.from_dense(np.diag(Y)),
+    "ragged": tf.ragged.constant([[1.0], [], [2.0, 3.0], [4.0]]),
+}
+
+
+def labelled(kind: str, *, known: bool) -> Any:
+    def input_fn() -> tf.data.Dataset:
+        labels = LABELS[kind]
+        rows = tf.data.Dataset.from_tensor_slices({"x": X})
+        if labels is not None:
+            rows = tf.data.Dataset.zip((rows, tf.data.Dataset.from_tensor_slices(labels)))
+        return (rows if known else rows.filter(lambda *_: True)).batch(2)
+
+    return input_fn
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_each_call_may_have_labels_of_another_kind(tmp_path: Path, known: bool) -> None:
+    made = estimator(tmp_path)
+    for kind in (*LABELS, *reversed(LABELS)):
+        found = [row["y"] for row in made.predict(labelled(kind, known=known))]
+        assert found == list(X), kind
+
+
+def test_generators_over_inputs_with_and_without_labels_in_turn(tmp_path: Path) -> None:
+    made = estimator(tmp_path)
+    generators = [made.predict(labelled(kind, known=True)) for kind in LABELS]
+    for rows, x in zip(zip(*generators, strict=True), X, strict=True):
+        assert [row["y"] for row in rows] == [x] * len(LABELS)
+
+
+def test_labels_may_differ_from_those_that_hooks_saw(tmp_path: Path) -> None:
+    made = estimator(tmp_path)
+    for kind in LABELS:
+        rows = made.predict(labelled(kind, known=True), hooks=[est.SessionRunHook()])
+        assert [row["y"] for row in rows] == list(X)
+
+
 def test_prediction_that_is_a_feature_as_it_came(tmp_path: Path) -> None:
     made = estimator(tmp_path, predicting(lambda features: features))
     assert [row["x"] for row in made.predict(features_only)] == list(X)
