@@ -92,7 +92,7 @@ def _known(body: bytes, request: Any) -> KnownRequest | None:
 
 def _ends_with_content(start: bytes, content: bytes, request: Any, alias: str) -> bool:
     """Whether other bytes at the end would be another content, and change nothing else."""
-    other_content = bytes(byte ^ 0xFF for byte in content)
+    other_content = np.bitwise_not(np.frombuffer(content, np.uint8)).tobytes()
     try:
         other = type(request).FromString(start + other_content)
     except Exception:  # not even a message

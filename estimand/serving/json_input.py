@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from estimand.serving.json_values import is_base64, show
 from estimand.serving.servable import Signature, Slot
 from estimand.serving.status import invalid
 
+_NUMBERS = frozenset({int, float, list})
+_BOOLEANS = frozenset({bool, list})
 _EXACT_INTEGERS = {np.dtype(np.float32): 2**24 - 1, np.dtype(np.float64): 2**53 - 1}
 
 
@@ -47,8 +50,7 @@ def predict_inputs(
     document: Mapping[str, Any], signature: Signature, body: bytes
 ) -> tuple[list[np.ndarray], bool]:
     """The arrays in the order of the signature's inputs, and whether they came as rows."""
-    # NumPy takes true for 1 among numbers; only a body without these words may take its way.
-    plain = b"true" not in body and b"false" not in body
+    plain = _is_plain(document, signature, body)
     if not signature.inputs:
         raise invalid(f"Failed to get input map for signature: {signature.name}")
     if "instances" in document:
@@ -61,6 +63,22 @@ def predict_inputs(
     if "inputs" in document:
         return _from_columns(document["inputs"], signature, plain), False
     raise invalid("Missing 'inputs' or 'instances' key")
+
+
+def _is_plain(document: Mapping[str, Any], signature: Signature, body: bytes) -> bool:
+    """Whether a body has no string but names, and neither true nor false. It may have, if not."""
+    if b"true" in body or b"false" in body:
+        return False
+    marks = body.count(b'"')
+    if marks == 2:
+        return True
+    strings = len(document) + sum(isinstance(value, str) for value in document.values())
+    rows, columns = document.get("instances"), document.get("inputs")
+    if isinstance(rows, list) and rows and isinstance(rows[0], dict):
+        strings += len(rows) * len(signature.inputs)
+    elif isinstance(columns, dict):
+        strings += len(columns)
+    return marks <= 2 * strings
 
 
 def _from_columns(value: Any, signature: Signature, plain: bool) -> list[np.ndarray]:
@@ -119,7 +137,8 @@ def _quickly(value: Any, slot: Slot, plain: bool) -> np.ndarray | None:
     kind = slot.kind
     if kind is None or kind not in json_values.CONVERTIBLE or kind.hasobject:
         return None
-    if kind.kind != "b" and not plain:
+    # NumPy takes true for 1 among numbers, and makes all values as large as the longest string.
+    if not plain and not _types_within(value, _BOOLEANS if kind.kind == "b" else _NUMBERS):
         return None
     try:
         array = np.asarray(value)
@@ -137,6 +156,19 @@ def _quickly(value: Any, slot: Slot, plain: bool) -> np.ndarray | None:
     elif given == kind.kind:
         return array
     return None
+
+
+def _types_within(value: Any, allowed: frozenset[type]) -> bool:
+    """Whether nested lists hold nothing else. Looks at each value once."""
+    level = [value]
+    while level:
+        found = set(map(type, level))
+        if not found <= allowed:
+            return False
+        if list not in found:
+            return True
+        level = list(chain.from_iterable(one for one in level if type(one) is list))
+    return True
 
 
 def _as_floats(array: np.ndarray, kind: np.dtype) -> np.ndarray | None:

@@ -28,6 +28,7 @@ RANGES = {
 _FLOATS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 CONVERTIBLE = frozenset({*RANGES, *_FLOATS, np.dtype(np.bool_), np.dtype(np.object_)})
 _SHOWN = 256
+_ENCODER = json.JSONEncoder()
 _MAX_DIMENSIONS = 63  # one less than NumPy has, for rows are stacked
 
 
@@ -36,12 +37,20 @@ def is_base64(value: Any) -> bool:
 
 
 def show(value: Any) -> str:
-    """A value for a message, cut short."""
+    """A value for a message, cut short. No more of it is written than is shown."""
+    text = ""
     try:
-        text = json.dumps(value)
+        for part in _ENCODER.iterencode(_shortened(value)):
+            text += part
+            if len(text) > _SHOWN:
+                return text[:_SHOWN] + "..."
     except RecursionError:
         return "(nested too deeply)"
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+    return text
+
+
+def _shortened(value: Any) -> Any:
+    return value[: _SHOWN + 1] if isinstance(value, str) else value
 
 
 def array(value: Any, slot: Slot) -> np.ndarray:

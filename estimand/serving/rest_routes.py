@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from estimand.serving.status import invalid
+from estimand.serving.status import StatusError, invalid
 
-_WHICH = r"(?:/versions/(\d+)|/labels/([^/:]+))?"
-_POST = re.compile(rf"/v1/models/([^/:]+){_WHICH}:(classify|regress|predict)", re.IGNORECASE)
-_GET = re.compile(rf"/v1/models(?:/([^/:]+))?{_WHICH}(?:/(metadata))?", re.IGNORECASE)
+_ACTIONS = ("classify", "regress", "predict")
+_CHOICES = ("versions", "labels")
+_MOST_DIGITS = 19  # of a number of 64 bits
 
 
 @dataclass(frozen=True)
@@ -31,18 +30,41 @@ def find(method: str, path: str) -> Route:
     >>> find("GET", "/v1/models/half/labels/stable/metadata").action
     'metadata'
     """
-    pattern = {"POST": _POST, "GET": _GET}.get(method)
-    match = pattern.fullmatch(path) if pattern else None
-    if match is None:
-        raise invalid(f"Malformed request: {method} {path}")
-    name, version, label, action = match.groups()
-    if not name:
+    rest, _, action = path.rpartition(":") if method == "POST" else (path, "", "status")
+    action = action.lower()
+    start, *parts = rest.split("/")
+    if (
+        start
+        or [part.lower() for part in parts[:2]] != ["v1", "models"]
+        or method not in ("GET", "POST")
+        or (method == "POST" and action not in _ACTIONS)
+        or path.count(":") > (method == "POST")
+        or not all(parts)
+        or len(parts) > 6
+    ):
+        raise _malformed(method, path)
+    del parts[:2]
+    if method == "GET" and len(parts) in (2, 4) and parts[-1].lower() == "metadata":
+        action = parts.pop().lower()
+    if method == "GET" and (not parts or (len(parts) == 2 and parts[0].lower() in _CHOICES)):
         raise invalid("Missing model name in request.")
-    if version is not None and int(version) >= 2**63:
-        raise invalid(f"Failed to convert version: {version} to numeric.")
-    return Route(
-        unquote(name),
-        None if version is None else int(version),
-        None if label is None else unquote(label),
-        (action or "status").lower(),
-    )
+    if len(parts) == 1:
+        return Route(unquote(parts[0]), None, None, action)
+    if len(parts) != 3 or parts[1].lower() not in _CHOICES:
+        raise _malformed(method, path)
+    name, choice, which = parts
+    if choice.lower() == "labels":
+        return Route(unquote(name), None, unquote(which), action)
+    if not (which.isascii() and which.isdecimal()):
+        raise _malformed(method, path)
+    return Route(unquote(name), _number(which), None, action)
+
+
+def _number(digits: str) -> int:
+    if len(digits.lstrip("0")) > _MOST_DIGITS or int(digits[-_MOST_DIGITS:]) >= 2**63:
+        raise invalid(f"Failed to convert version: {digits} to numeric.")
+    return int(digits[-_MOST_DIGITS:])
+
+
+def _malformed(method: str, path: str) -> StatusError:
+    return invalid(f"Malformed request: {method} {path}")
