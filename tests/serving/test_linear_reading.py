@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import itertools
 import json
 import re
 import sys
@@ -62,7 +63,7 @@ def assert_linear(read: Callable[[Any], Any], of_size: Callable[[int], Any]) -> 
     inputs = [of_size(size) for size in (500, 1000, 2000)]
     counts = [work(lambda given=given: read(given)) for given in inputs]
     assert counts[0] > 0
-    for smaller, larger in zip(counts, counts[1:], strict=False):
+    for smaller, larger in itertools.pairwise(counts):
         assert larger <= 2.2 * smaller + 200, counts
 
 
@@ -181,7 +182,8 @@ def patterns() -> dict[Path, list[ast.Call]]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 module = node.func.value
-                if isinstance(module, ast.Name) and module.id == "re" and node.func.attr != "escape":
+                is_re = isinstance(module, ast.Name) and module.id == "re"
+                if is_re and node.func.attr != "escape":
                     found.setdefault(path.relative_to(OURS), []).append(node)
     return found
 

@@ -11,7 +11,6 @@ from tests.serving.attacks.watching import bystanders
 from tests.serving.running import Server
 
 
-
 def columns(**changes: object) -> bytes:
     """A request for the model that gives back what it is given."""
     given = {"f32": 1, "f64": 1, "i32": 1, "i64": 1, "u8": 1, "bool": True, "text": "a"} | changes

@@ -55,9 +55,7 @@ class Bystanders:
         with self._changed:
             wanted = {name: self.answers[name] + count for name in fronts}
             self._changed.wait_for(
-                lambda: (
-                    self.problems or all(self.answers[name] >= wanted[name] for name in fronts)
-                ),
+                lambda: self.problems or all(self.answers[name] >= wanted[name] for name in fronts),
                 timeout=count * WAIT,
             )
             assert not self.problems, self.problems[:3]
