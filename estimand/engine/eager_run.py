@@ -20,6 +20,7 @@ from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
+from estimand.core.swapping import Swap, swapped
 from estimand.engine import eager_summaries
 from estimand.engine.eager_summaries import Kept
 from estimand.engine.engine_variable import EngineVariable
@@ -141,15 +142,11 @@ def scaled_loss(optimizer: Any, loss: tf.Tensor, variables: Sequence[Any]) -> tf
 
 @contextlib.contextmanager
 def _v1_code_runs_eagerly() -> Iterator[None]:
-    with contextlib.ExitStack() as stack:
-        for owner, name, replacement in _replacements():
-            original = getattr(owner, name)
-            setattr(owner, name, replacement(original))
-            stack.callback(setattr, owner, name, original)
+    with swapped(_replacements()):
         yield
 
 
-def _replacements() -> list[tuple[Any, str, Callable[[Any], Any]]]:
+def _replacements() -> list[Swap]:
     metric_names = [n for n in dir(_v1.metrics) if not n.startswith("_")]
     metrics = [n for n in metric_names if callable(getattr(_v1.metrics, n))]
     return [

@@ -15,6 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.core.swapping import Swap, swapped
 from estimand.engine import faults
 from estimand.engine.tracing import TensorSummary, collect_v2_summaries
 
@@ -55,16 +56,19 @@ class Kept:
 def kept() -> Iterator[Kept]:
     """Keep what the code inside summarises and names."""
     keeping = Kept()
-    with collect_v2_summaries() as keeping.v2_summaries, contextlib.ExitStack() as stack:
-        for owner, name, replacement in _replacements(keeping):
-            original = getattr(owner, name)
-            setattr(owner, name, _while_eager(original, replacement(original)))
-            stack.callback(setattr, owner, name, original)
+    swaps: list[Swap] = [
+        (owner, name, functools.partial(_while_eager, make))
+        for owner, name, make in _replacements(keeping)
+    ]
+    with collect_v2_summaries() as keeping.v2_summaries, swapped(swaps):
         yield keeping
 
 
-def _while_eager(original: Callable[..., Any], lent: Callable[..., Any]) -> Callable[..., Any]:
+def _while_eager(
+    make: Callable[[Callable[..., Any]], Callable[..., Any]], original: Callable[..., Any]
+) -> Callable[..., Any]:
     """Inside of a `tf.function` of the model's own the function stays what it is."""
+    lent = make(original)
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -73,7 +77,7 @@ def _while_eager(original: Callable[..., Any], lent: Callable[..., Any]) -> Call
     return call
 
 
-def _replacements(keeping: Kept) -> list[tuple[Any, str, Callable[[Any], Any]]]:
+def _replacements(keeping: Kept) -> list[Swap]:
     def scalar(name, tensor, collections=None, family=None):
         def make(tag: str) -> tf.Tensor:
             return _raw.ScalarSummary(tags=tag, values=tensor)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -22,6 +21,7 @@ from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
+from estimand.core.swapping import alone, swapped
 from estimand.engine import effects, randomness
 from estimand.engine.distributed import collectives, merging, replicas
 from estimand.engine.distributed.stopping import StopVote
@@ -227,14 +227,15 @@ def building_scopes(seed: int | None) -> Iterator[None]:
     """What holds while a model function runs, traced or eager."""
     # Keras draws the seeds of unseeded initializers from Python's generator: make them follow
     # tf_random_seed, and leave the user's own stream where it was.
-    state = random.getstate()
-    if seed is not None:
-        random.seed(seed)
-    try:
-        with tf_private.fresh_keras_names(), tf_private.v1_summaries_stay_v1():
-            yield
-    finally:
-        random.setstate(state)
+    with alone():
+        state = random.getstate()
+        if seed is not None:
+            random.seed(seed)
+        try:
+            with tf_private.fresh_keras_names(), tf_private.v1_summaries_stay_v1():
+                yield
+        finally:
+            random.setstate(state)
 
 
 def _checked_spec(spec: Any, mode: str) -> EstimatorSpec:
@@ -284,9 +285,6 @@ def _summary_op(graph: tf.Graph, spec: EstimatorSpec) -> tf.Tensor | None:
     return tf.compat.v1.summary.merge_all()
 
 
-_summary_lock = threading.RLock()
-
-
 @contextlib.contextmanager
 def collect_v2_summaries() -> Iterator[list[TensorSummary]]:
     """Catch `tf.summary.scalar(...)` and its kin where the user set no writer of their own.
@@ -296,24 +294,20 @@ def collect_v2_summaries() -> Iterator[list[TensorSummary]]:
     same event file at the same cadence as v1 ones.
     """
     collected: list[TensorSummary] = []
-    original = tf.summary.write
 
-    def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: Any = None):
-        if replicas.current_replica() > 0:  # one line in TensorBoard is enough
+    def catching(original: Callable[..., Any]) -> Callable[..., Any]:
+        def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: Any = None):
+            if replicas.current_replica() > 0:  # one line in TensorBoard is enough
+                return tf.constant(True)
+            recording = tf.get_static_value(tf.summary.should_record_summaries())
+            if recording is None or recording:  # the user made a writer the default one
+                return original(tag, tensor, step=step, metadata=metadata, name=name)
+            value = tensor() if callable(tensor) else tf.convert_to_tensor(tensor)
+            collected.append(TensorSummary(tag, value, metadata))
             return tf.constant(True)
-        recording = tf.get_static_value(tf.summary.should_record_summaries())
-        if recording is None or recording:  # the user made a writer the default one
-            return original(tag, tensor, step=step, metadata=metadata, name=name)
-        value = tensor() if callable(tensor) else tf.convert_to_tensor(tensor)
-        collected.append(TensorSummary(tag, value, metadata))
-        return tf.constant(True)
+
+        return write
 
     modules = (tf.summary, tf.compat.v2.summary)
-    with _summary_lock:
-        for module in modules:
-            module.write = write
-        try:
-            yield collected
-        finally:
-            for module in modules:
-                module.write = original
+    with swapped((module, "write", catching) for module in modules):
+        yield collected

@@ -6,9 +6,10 @@ import collections
 import contextlib
 import copy
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from estimand.core.swapping import swapped
 from estimand.core.tf_private.execution import eager_mode
 
 
@@ -63,18 +64,19 @@ def fresh_keras_names() -> Iterator[None]:
 
     saved = global_state.get_global_attribute("object_name_uids")
     global_state.set_global_attribute("object_name_uids", collections.defaultdict(int))
-    snake_case = naming.to_snake_case
 
-    def scope_name(name: str) -> str:
-        # Layers of a class `_Mine` would be `__mine`, which no graph takes for a name scope.
-        name = snake_case(name)
-        return f"private{name}" if name.startswith("_") else name
+    def for_scopes(snake_case: Callable[[str], str]) -> Callable[[str], str]:
+        def scope_name(name: str) -> str:
+            # Layers of a class `_Mine` would be `__mine`, which no graph takes for a name scope.
+            name = snake_case(name)
+            return f"private{name}" if name.startswith("_") else name
 
-    naming.to_snake_case = scope_name
+        return scope_name
+
     try:
-        yield
+        with swapped([(naming, "to_snake_case", for_scopes)]):
+            yield
     finally:
-        naming.to_snake_case = snake_case
         global_state.set_global_attribute("object_name_uids", saved or collections.defaultdict(int))
 
 

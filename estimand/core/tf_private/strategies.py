@@ -9,6 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.core.swapping import Swap, swapped
+
 _KERAS_SETTINGS = ("dtype_policy", "floatx", "image_data_format", "epsilon")
 
 
@@ -40,15 +42,12 @@ def collective_keys_in_the_graph() -> Iterator[None]:
     """
     from tensorflow.python.distribute.cross_device_utils import CollectiveReplicaLauncher
 
-    ours = {"_prefer_unique_instance_key": False, "all_reduce_indexed_slices": _rows_of_all}
-    before = {name: getattr(CollectiveReplicaLauncher, name) for name in ours}
-    for name, value in ours.items():
-        setattr(CollectiveReplicaLauncher, name, value)
-    try:
+    swaps: list[Swap] = [
+        (CollectiveReplicaLauncher, "_prefer_unique_instance_key", lambda original: False),
+        (CollectiveReplicaLauncher, "all_reduce_indexed_slices", lambda original: _rows_of_all),
+    ]
+    with swapped(swaps):
         yield
-    finally:
-        for name, value in before.items():
-            setattr(CollectiveReplicaLauncher, name, value)
 
 
 def _rows_of_all(launcher: Any, mine: tf.IndexedSlices, options: Any = None) -> tf.IndexedSlices:
@@ -120,14 +119,8 @@ def keras_losses_are_whole() -> Iterator[None]:
     from keras.src.losses import loss
 
     names = ("scale_loss_for_distribution", "unscale_loss_for_distribution")
-    before = [getattr(loss, name) for name in names]
-    for name in names:
-        setattr(loss, name, lambda value: value)
-    try:
+    with swapped((loss, name, lambda original: lambda value: value) for name in names):
         yield
-    finally:
-        for name, function in zip(names, before, strict=True):
-            setattr(loss, name, function)
 
 
 @contextlib.contextmanager
@@ -139,21 +132,20 @@ def keras_seeds_differ_by_replica() -> Iterator[None]:
     """
     import keras
 
-    def next_seed(self: Any, *args: Any, **kwargs: Any) -> Any:
-        seed = before(self, *args, **kwargs)
-        context = tf.distribute.get_replica_context()
-        if context is None:
-            return seed
-        number = tf.get_static_value(context.replica_id_in_sync_group)
-        # Far apart: layers are often given neighbouring seeds.
-        return seed + tf.constant([int(number) * 1_000_003, 0], seed.dtype) if number else seed
+    def by_replica(original: Callable[..., Any]) -> Callable[..., Any]:
+        def next_seed(self: Any, *args: Any, **kwargs: Any) -> Any:
+            seed = original(self, *args, **kwargs)
+            context = tf.distribute.get_replica_context()
+            if context is None:
+                return seed
+            number = tf.get_static_value(context.replica_id_in_sync_group)
+            # Far apart: layers are often given neighbouring seeds.
+            return seed + tf.constant([int(number) * 1_000_003, 0], seed.dtype) if number else seed
 
-    before = keras.random.SeedGenerator.next
-    keras.random.SeedGenerator.next = next_seed
-    try:
+        return next_seed
+
+    with swapped([(keras.random.SeedGenerator, "next", by_replica)]):
         yield
-    finally:
-        keras.random.SeedGenerator.next = before
 
 
 def variable_belongs_to(variable: Any, strategy: tf.distribute.Strategy) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
-_summary_patch_lock = threading.RLock()
+from estimand.core.swapping import swapped
 
 
 @contextlib.contextmanager
@@ -20,12 +18,5 @@ def v1_summaries_stay_v1() -> Iterator[None]:
     from tensorflow.python.summary import summary
 
     names = [n for n in ("_should_invoke_v2_op", "should_invoke_v2_op") if hasattr(summary, n)]
-    with _summary_patch_lock:
-        saved: dict[str, Callable[..., Any]] = {n: getattr(summary, n) for n in names}
-        for name in names:
-            setattr(summary, name, lambda: False)
-        try:
-            yield
-        finally:
-            for name, value in saved.items():
-                setattr(summary, name, value)
+    with swapped((summary, name, lambda original: lambda: False) for name in names):
+        yield
