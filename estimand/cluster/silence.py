@@ -92,7 +92,7 @@ def _open_files() -> list[int]:
 
 def _shut_down(number: int, wanted: set[Any]) -> bool:
     try:
-        with socket.socket(fileno=os.dup(number)) as connection:
+        with _connection(number) as connection:
             host, port, *_ = connection.getpeername()
             if (host.removeprefix("::ffff:"), port) not in wanted:
                 return False
@@ -100,3 +100,13 @@ def _shut_down(number: int, wanted: set[Any]) -> bool:
     except (OSError, ValueError):  # another kind of file, or of socket
         return False
     return True
+
+
+def _connection(number: int) -> socket.socket:
+    """A socket of our own: it stays this connection, whatever becomes of the number."""
+    copy = os.dup(number)
+    try:
+        return socket.socket(fileno=copy)
+    except BaseException:  # it is no socket, and nobody has taken charge of the copy
+        os.close(copy)
+        raise

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import socket
 
 import pytest
@@ -42,3 +43,17 @@ def test_hanging_up_closes_the_connections_to_one_address() -> None:
             with pytest.raises(TimeoutError):  # nobody says anything, but it is open
                 kept.recv(1)
             assert hang_up(f"{LOOPBACK}:1") == 0
+
+
+def test_hanging_up_leaves_no_copies_of_files_open() -> None:
+    reading, writing = os.pipe()
+    with socket.create_server((LOOPBACK, 0)) as server, open(os.devnull) as file:
+        address = f"{LOOPBACK}:{server.getsockname()[1]}"
+        with socket.create_connection(server.getsockname()), socket.socket() as unconnected:
+            before = os.listdir("/dev/fd")
+            for expected in (1, 1, 0):
+                assert hang_up(address if expected else f"{LOOPBACK}:1") == expected
+            assert len(os.listdir("/dev/fd")) == len(before)
+            assert unconnected.fileno() >= 0 and file.fileno() >= 0
+    os.close(reading)
+    os.close(writing)
