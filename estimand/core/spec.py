@@ -64,6 +64,7 @@ class EstimatorSpec(_EstimatorSpecFields):
         prediction_hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
     ) -> EstimatorSpec:
         # In this order complaints come out, so the one about the step itself is the first.
+        mode = checks.checked_mode(mode)
         checked_train_op = checks.checked_train_op(train_op, mode)
         checked_loss = checks.checked_loss(loss, mode)
         checked_predictions = checks.checked_predictions(predictions, mode)

@@ -19,6 +19,16 @@ from estimand.core.modes import ModeKeys
 _DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
+def checked_mode(mode: Any) -> Any:
+    """One of the three; None, where a model function is for one of them only."""
+    if mode is None or mode in (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT):
+        return mode
+    raise SpecError(
+        f"mode must be one of ModeKeys, given: {mode!r}. Hand on the mode that model_fn was called "
+        f"with: {ModeKeys.TRAIN!r}, {ModeKeys.EVAL!r} or {ModeKeys.PREDICT!r}."
+    )
+
+
 def checked_train_op(train_op: Any, mode: str) -> Any:
     """An operation or tensor of the current graph; a variable becomes what last changed it."""
     if train_op is None:

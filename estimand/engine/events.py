@@ -29,6 +29,7 @@ from google.protobuf.message import DecodeError
 
 from estimand.core import tf_private
 from estimand.core.errors import EstimandError
+from estimand.engine.model_dir import anchored
 
 _log = logging.getLogger("tensorflow")
 
@@ -66,7 +67,8 @@ class EventWriter:
         the last one, the writer starts a new file instead of writing into the deleted one.
         """
         with cls._by_directory_lock:
-            writer = cls._by_directory.setdefault(os.fspath(directory), cls(directory))
+            path = anchored(directory)
+            writer = cls._by_directory.setdefault(path, cls(path))
         writer._forget_deleted_file()
         return writer
 

@@ -68,6 +68,20 @@ def ensure_writable(directory: str | os.PathLike[str]) -> str:
     return directory
 
 
+def anchored(directory: str | os.PathLike[str]) -> str:
+    """A relative path as it is seen from here and now: a later `os.chdir` does not move it.
+
+    >>> anchored("runs/mine/") == os.path.join(os.getcwd(), "runs/mine/")
+    True
+    """
+    path = os.fspath(directory)
+    if isinstance(path, bytes):
+        path = os.fsdecode(path)
+    if not path or os.path.isabs(path) or _REMOTE.match(path):
+        return path
+    return os.path.join(os.getcwd(), path.removeprefix("./"))
+
+
 # ------------------------------------------------------------------ the lock
 
 
@@ -103,6 +117,7 @@ class ModelDirLock:
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self._directory = os.fspath(directory)
+        self._key = ""
         self._depth = 0
 
     def __enter__(self) -> ModelDirLock:
@@ -125,8 +140,8 @@ class ModelDirLock:
 
     def _acquire(self) -> None:
         ensure_writable(self._directory)
-        key = os.path.realpath(self._directory)
-        held = _registry.get(key)
+        self._key = os.path.realpath(self._directory)  # wherever a run goes from here
+        held = _registry.get(self._key)
         if held is not None:
             raise ModelDirBusyError(
                 f"model_dir {self._directory!r} is in use: this process (pid {os.getpid()}) has "
@@ -136,10 +151,10 @@ class ModelDirLock:
             )
         since = time.strftime("%Y-%m-%d %H:%M:%S")
         _watch_forks()
-        _registry[key] = _Held(self, _lock_file(self._directory, since), since)
+        _registry[self._key] = _Held(self, _lock_file(self._directory, since), since)
 
     def _release(self) -> None:
-        held = _registry.pop(os.path.realpath(self._directory), None)
+        held = _registry.pop(self._key, None)
         if held is None or held.descriptor is None:
             return
         with contextlib.suppress(OSError):

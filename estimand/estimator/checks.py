@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -37,23 +37,34 @@ def whole(count: float | None) -> int | None:
     return None if count is None else math.ceil(count)
 
 
-def hooks(given: Sequence[Any] | None) -> None:
-    for hook in given or ():
+def hooks(given: Iterable[Any] | None) -> list[Any]:
+    """The hooks as a list, whatever they came in."""
+    listed = _listed("hooks", given, "hooks must be a list of SessionRunHook")
+    for hook in listed:
         if not isinstance(hook, tf.compat.v1.train.SessionRunHook):
             raise SpecTypeError(
                 f"Hooks must be a SessionRunHook, given: {hook!r}. "
                 "Derive the class from est.SessionRunHook."
             )
+    return listed
 
 
-def saving_listeners(given: Sequence[Any] | None) -> None:
-    if given is not None and not isinstance(given, (list, tuple)):
-        given = [given]
-    for listener in given or ():
+def saving_listeners(given: Iterable[Any] | None) -> list[Any]:
+    """The listeners as a list, whatever they came in."""
+    sentence = "saving_listeners must be a list of CheckpointSaverListener"
+    listed = _listed("saving_listeners", given, sentence)
+    for listener in listed:
         if not isinstance(listener, tf.compat.v1.train.CheckpointSaverListener):
-            raise SpecTypeError(
-                f"saving_listeners must be a list of CheckpointSaverListener, given: {listener!r}"
-            )
+            raise SpecTypeError(f"{sentence}, given: {listener!r}")
+    return listed
+
+
+def _listed(name: str, given: Iterable[Any] | None, sentence: str) -> list[Any]:
+    if given is not None and not isinstance(given, Iterable):
+        raise SpecTypeError(
+            f"{sentence}, given: {given!r}. Put it into one: {name}=[{type(given).__name__}(...)]."
+        )
+    return list(given or ())
 
 
 # By name: TensorFlow has two of each, one for version 1.

@@ -20,6 +20,7 @@ from estimand.core.spec import EstimatorSpec
 from estimand.engine import checkpoints, warm_start
 from estimand.engine.eager_run import EagerRunner
 from estimand.engine.model import LiveModel
+from estimand.engine.model_dir import anchored
 from estimand.estimator import checks, cluster_part, evaluating, exporting, predicting, training
 from estimand.estimator.model_fn import call_model_fn, check_model_fn
 from estimand.estimator.surroundings import engine_scope
@@ -123,8 +124,7 @@ class Estimator:
         """
         checks.steps(steps, max_steps)
         checks.trains_here(self._config)
-        checks.hooks(hooks)
-        checks.saving_listeners(saving_listeners)
+        hooks, saving_listeners = checks.hooks(hooks), checks.saving_listeners(saving_listeners)
         if cluster_part.serves(self._config):
             cluster_part.serve_chief(self)
             return self
@@ -132,10 +132,10 @@ class Estimator:
             training.train(
                 self,
                 input_fn,
-                hooks=list(hooks or ()),
+                hooks=hooks,
                 steps=checks.whole(steps),
                 max_steps=checks.whole(max_steps),
-                saving_listeners=list(saving_listeners or ()),
+                saving_listeners=saving_listeners,
             )
         return self
 
@@ -149,10 +149,10 @@ class Estimator:
     ) -> dict[str, Any]:
         """Metrics over `steps` batches, or all of them; also written to `eval_dir(name)`."""
         checks.positive("steps", steps)
-        checks.hooks(hooks)
+        hooks = checks.hooks(hooks)
         with engine_scope(self):
             return evaluating.evaluate(
-                self, input_fn, checks.whole(steps), list(hooks or ()), checkpoint_path, name
+                self, input_fn, checks.whole(steps), hooks, checkpoint_path, name
             )
 
     def predict(
@@ -168,9 +168,9 @@ class Estimator:
         A generator: nothing happens before the first value is asked for. Several may be used
         in turn.
         """
-        checks.hooks(hooks)
+        hooks = checks.hooks(hooks)
         return predicting.predict(
-            self, input_fn, predict_keys, list(hooks or ()), checkpoint_path, yield_single_examples
+            self, input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples
         )
 
     def export_saved_model(
@@ -342,15 +342,14 @@ def _with_model_dir(config: Any, model_dir: str | os.PathLike[str] | None) -> Ru
             f"config must be an instance of `RunConfig`, but provided {config!r}. "
             "Write est.RunConfig(...)."
         )
-    given = os.fspath(model_dir) if model_dir else None
-    if isinstance(given, bytes):
-        given = os.fsdecode(given)
-    if given and config.model_dir and given != config.model_dir:
+    given = anchored(model_dir) if model_dir else None
+    configured = anchored(config.model_dir) if config.model_dir else None
+    if given and configured and given != configured:
         raise ConfigError(
             "`model_dir` are set both in constructor and `RunConfig`, but with different values. "
-            f"In constructor: '{given}', in `RunConfig`: '{config.model_dir}' "
+            f"In constructor: '{given}', in `RunConfig`: '{configured}' "
         )
-    chosen = given or config.model_dir
+    chosen = given or configured
     if not chosen:
         chosen = tempfile.mkdtemp()
         _log.warning("Using temporary folder as model directory: %s", chosen)

@@ -50,11 +50,10 @@ class InMemoryEvaluatorHook(LoopHook):
                 "servers; use est.train_and_evaluate with an evaluator."
             )
         checks.positive("steps", steps)
-        checks.hooks(hooks)
         self._estimator = estimator
         self._input_fn = input_fn
         self._steps = steps
-        self._hooks = list(hooks or ())
+        self._hooks = checks.hooks(hooks)
         self._name = name
         self._evaluated_step: int | None = None
         self.cadence = Cadence(every_n_iter, at_start=False)

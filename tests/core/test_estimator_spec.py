@@ -50,6 +50,19 @@ def foreign_tensor():
 # ------------------------------------------------------------------ what each mode needs
 
 
+@pytest.mark.parametrize("mode", ["bogus", "TRAIN", "predict", b"train", 1, ["train"]])
+def test_a_mode_that_there_is_not_is_refused(graph, mode):
+    with pytest.raises(SpecError, match="mode must be one of ModeKeys, given: ") as error:
+        EstimatorSpec(mode, loss=tf.constant(1.0), train_op=tf.no_op(), predictions=tf.constant(1))
+    assert repr(mode) in str(error.value) and "'train', 'eval' or 'infer'" in str(error.value)
+
+
+@pytest.mark.parametrize("mode", ["train", "eval", "infer", None])
+def test_the_modes_that_there_are(graph, mode):
+    fields = {"loss": tf.constant(1.0), "train_op": tf.no_op(), "predictions": tf.constant(1)}
+    assert EstimatorSpec(mode, **fields).mode == mode
+
+
 @pytest.mark.parametrize(
     ("mode", "fields", "sentence"),
     [

@@ -195,6 +195,39 @@ def test_error_in_a_hook_leaves_a_usable_directory(tmp_path: Path, method: str) 
     assert_usable(tmp_path, step=saved_before_hooks_end)
 
 
+@pytest.mark.parametrize("verb", ["train", "evaluate", "predict"])
+def test_one_hook_in_the_place_of_a_list_is_told(tmp_path: Path, verb: str) -> None:
+    made = estimator(tmp_path)
+    with pytest.raises(TypeError, match="hooks must be a list of SessionRunHook, given: ") as error:
+        getattr(made, verb)(batches, hooks=est.SessionRunHook())
+    assert "hooks=[SessionRunHook(...)]" in str(error.value)
+
+
+def test_one_listener_in_the_place_of_a_list_is_told(tmp_path: Path) -> None:
+    sentence = "saving_listeners must be a list of CheckpointSaverListener, given: "
+    with pytest.raises(TypeError, match=sentence) as error:
+        estimator(tmp_path).train(batches, saving_listeners=est.CheckpointSaverListener())
+    assert "saving_listeners=[CheckpointSaverListener(...)]" in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_hooks_and_listeners_may_come_in_anything_that_can_be_iterated(tmp_path: Path) -> None:
+    called = []
+
+    class Hook(est.SessionRunHook):
+        def begin(self) -> None:
+            called.append("hook")
+
+    class Listener(est.CheckpointSaverListener):
+        def begin(self) -> None:
+            called.append("listener")
+
+    made = estimator(tmp_path)
+    made.train(batches, hooks=(h for h in [Hook()]), saving_listeners=iter({Listener()}))
+    made.evaluate(batches, hooks=iter([Hook()]))
+    assert called == ["listener", "hook", "hook"]
+
+
 @pytest.mark.parametrize("method", ["begin", "before_save", "after_save", "end"])
 def test_error_in_a_listener_leaves_a_usable_directory(tmp_path: Path, method: str) -> None:
     def fail(self: Any, *args: Any) -> None:

@@ -47,13 +47,11 @@ def _verify_model_fn_args(model_fn: Callable[..., Any], params: Any) -> None:
 
 
 def _check_hooks_type(hooks: Any) -> list[Any]:
-    checks.hooks(hooks)
-    return list(hooks or [])
+    return checks.hooks(hooks)
 
 
 def _check_listeners_type(saving_listeners: Any) -> list[Any]:
-    checks.saving_listeners(saving_listeners)
-    return list(saving_listeners or [])
+    return checks.saving_listeners(saving_listeners)
 
 
 def _check_checkpoint_available(model_dir: str) -> None:
