@@ -82,6 +82,11 @@ class _Job:
         )
 
 
+def clear_up(directory: str, basename: str = BASENAME) -> None:
+    """Remove what processes that were killed left half done; whole checkpoints all stay."""
+    clean_leftovers(directory, basename, exclusive=holds_lock(directory))
+
+
 class CheckpointWriter:
     """Writes checkpoints into one directory, in order, on a thread of its own.
 
@@ -118,7 +123,7 @@ class CheckpointWriter:
         self._failure: BaseException | None = None
         self._in_a_hurry = threading.Event()
         self._last_on_disk = -math.inf
-        clean_leftovers(self._directory, basename, exclusive=holds_lock(self._directory))
+        clear_up(self._directory, basename)
         self._saved, self._last_preserved = self._recall()
 
     def _recall(self) -> tuple[list[Saved], float]:

@@ -35,7 +35,7 @@ from estimand.engine.checkpoint_reader import (
     restore_newest_intact,
     warn_of_unusable,
 )
-from estimand.engine.checkpoint_writer import CheckpointWriter
+from estimand.engine.checkpoint_writer import CheckpointWriter, clear_up
 
 __all__ = [
     "CheckpointDamaged",
@@ -45,6 +45,7 @@ __all__ = [
     "Wanted",
     "checkpoint_candidates",
     "checkpoint_step",
+    "clear_up",
     "companion_prefix",
     "delete_checkpoint",
     "latest_checkpoint",

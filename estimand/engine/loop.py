@@ -67,11 +67,13 @@ class TrainingLoop:
         on_first_batch: Callable[[list[tf.Tensor]], None] | None = None,
         max_steps_per_call: int | None = None,
         team: Team | None = None,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._team = team
         self.trace = trace
         self.model_dir = model_dir
         self.last_loss: Any = None
+        self.motionless_steps = 0  # that did not move the global step
         self._program = program
         self._feeder = feeder
         self._hooks = hooks
@@ -80,6 +82,7 @@ class TrainingLoop:
         self._interrupts = interrupts
         self._on_block = on_block
         self._after_begin = after_begin
+        self._on_change = on_change
         self._on_first_batch = on_first_batch
         self._max_block = min(max_steps_per_call or _MAX_BLOCK_STEPS, _MAX_BLOCK_STEPS)
         self._step = 0
@@ -247,6 +250,7 @@ class TrainingLoop:
         return done.global_step, done.fetched if look is not None else {}
 
     def _advance(self, step: int, steps: int) -> None:
+        self._on_change()
         before, self._step = self._step, step
         moved = self._step - before
         if moved > 0:
@@ -254,6 +258,7 @@ class TrainingLoop:
             self._increment = max(self._increment, math.ceil(moved / steps))
             return
         self._motionless += steps
+        self.motionless_steps += steps
         if self._motionless == steps:
             _log.warning(
                 "The training step did not advance the global step (still %d). Pass "
@@ -273,6 +278,10 @@ class TrainingLoop:
         """The input ran out inside a block: take stock of what was done before that."""
         before, self._step = self._step, self.global_step()
         last = self._program.last_result()
+        if self._motionless:  # then nobody can tell how many there were, or whether any
+            self.motionless_steps += 1
+        if self._motionless or self._step > before:
+            self._on_change()
         if self._step > before and last is not None:
             self.last_loss = last
             self._check_loss()

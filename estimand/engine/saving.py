@@ -51,10 +51,18 @@ def identity(path: str) -> str:
     return f"{path}@{state.st_ino}-{state.st_size}-{state.st_mtime_ns}"
 
 
-def saved_variables(trace: BuiltModel) -> list[SavedVariable]:
-    """The variables of a trace that a checkpoint holds, as its Scaffold's saver wants them."""
+def v1_saver(trace: BuiltModel) -> Any:
+    """The Saver that a model function made: its Scaffold's, or the one of its collection."""
     scaffold = trace.spec.scaffold
-    chosen = None if scaffold is None else tf_private.saver_variables(scaffold.saver)
+    if scaffold is not None and scaffold.saver is not None:
+        return scaffold.saver
+    noted = trace.collection(tf.compat.v1.GraphKeys.SAVERS)
+    return noted[0] if len(noted) == 1 else None
+
+
+def saved_variables(trace: BuiltModel) -> list[SavedVariable]:
+    """The variables of a trace that a checkpoint holds, as its own saver wants them."""
+    chosen = tf_private.saver_variables(v1_saver(trace))
     by_id = {id(v): n for n, v in trace.variables.by_name.items()}
     pairs: Mapping[str, tf.Variable] = trace.variables.saved() if chosen is None else chosen
     result = []
@@ -95,18 +103,23 @@ class ModelSaver:
         make_writer: Callable[[str, str], CheckpointWriter],
         model_dir: str,
         position: InputPosition | None,
-        unchanged_step: int | None = None,
+        *,
+        changes: Callable[[], int],
+        restored_step: int | None = None,
     ) -> None:
         self._trace = trace
         self._session = session
         self._make_writer = make_writer
         self._model_dir = model_dir
         self.position = position
+        # Grows whenever the variables may have changed, which need not move the global step.
+        self._changes = changes
+        self._changes_at_start = changes()
+        self._changes_at_save = -1
         # The step of the checkpoint that was restored: saving it again would write the same.
-        self._unchanged_step = unchanged_step
+        self._restored_step = restored_step
         self._writers: dict[tuple[str, str], CheckpointWriter] = {}
         self.last_path: str | None = None
-        self.last_step: int | None = None
 
     # Looked up at the first save: hooks may add variables before that.
 
@@ -132,11 +145,10 @@ class ModelSaver:
         synchronous: bool = False,
     ) -> str:
         """Snapshot the variables now; they are written in the background unless told otherwise."""
-        directory = os.path.abspath(directory or self._model_dir)
+        directory = self._directory(directory)
         writer = self._writer(directory, basename)
-        ours = directory == os.path.abspath(self._model_dir) and basename == "model.ckpt"
-        if ours:
-            self.last_path, self.last_step = writer.prefix(step), step
+        ours = directory == self._directory(None) and basename == "model.ckpt"
+        unchanged = step == self._restored_step and self._changes() == self._changes_at_start
         writer.wait(another_follows=True)  # then there is memory for another copy
         values = self._memory.take([_value(v.variable) for v in self._variables])
         entries = [v.entry(value) for v, value in zip(self._variables, values, strict=True)]
@@ -147,15 +159,17 @@ class ModelSaver:
                 for spec, part in zip(saveable.specs, parts, strict=True)
             ]
 
+        if ours:
+            self.last_path, self._changes_at_save = writer.prefix(step), self._changes()
+
         def prepare(path: str) -> None:
             del path
             self._memory.prepare()
 
-        if ours and step == self._unchanged_step:
+        if ours and unchanged:
             return writer.save(
                 step, entries, if_exists="keep", synchronous=synchronous, on_published=prepare
             )
-        self._unchanged_step = None
         companion: list[Entry] = []
         meta: dict[str, Any] = {"complete": False}
         if self.position is not None:
@@ -171,9 +185,7 @@ class ModelSaver:
 
     def is_current(self, path: str) -> bool:
         """Whether the variables still have the values that were saved, or are being, at `path`."""
-        with tf_private.eager_mode():
-            step = int(_value(self._trace.global_step).numpy())
-        return path == self.last_path and step == self.last_step
+        return path == self.last_path and self._changes() == self._changes_at_save
 
     def provides(self, trace: BuiltModel) -> bool:
         """Whether another trace would read back from our checkpoint just what it has in place.
@@ -191,6 +203,12 @@ class ModelSaver:
     def close(self) -> None:
         for writer in self._writers.values():
             writer.close()
+
+    def _directory(self, given: str | None) -> str:
+        """One name for each directory: two writers in the same one would not know of each other."""
+        path = os.path.abspath(given or self._model_dir)
+        model_dir = os.path.abspath(self._model_dir)
+        return model_dir if os.path.realpath(path) == os.path.realpath(model_dir) else path
 
     def _writer(self, directory: str, basename: str) -> CheckpointWriter:
         key = (directory, basename)

@@ -17,7 +17,8 @@ class TracedSession(tf_private.SessionInterface):
     """Runs parts of one traced graph on the live variables.
 
     `next_batch` gives the values of one batch, for fetches that need input: as with a v1
-    session, such a run consumes a batch.
+    session, such a run consumes a batch. `on_run` is called before ops are run, which may
+    change variables.
     """
 
     calls_hooks_when_due = True  # says whoever runs it: the hooks need not keep the time
@@ -25,6 +26,7 @@ class TracedSession(tf_private.SessionInterface):
     def __init__(self, trace: Trace, next_batch: Callable[[], list[tf.Tensor]] | None = None):
         self.trace = trace
         self.next_batch = next_batch
+        self.on_run: Callable[[], None] = lambda: None
         self.raw_session = self
 
     @property
@@ -51,6 +53,7 @@ class TracedSession(tf_private.SessionInterface):
     def _run_graph(self, graph_fetches: tuple[Any, ...], feed_dict: dict[Any, Any]) -> list[Any]:
         if not graph_fetches:
             return []
+        self.on_run()
         feeds, values = resolve_feeds(self.trace, feed_dict)
         fed = {f.name for f in feeds}
         if self.trace.needs_input(graph_fetches):

@@ -95,6 +95,8 @@ class VariableStore:
         self._loaded: dict[str, str] = {}
         # Trained, but not saved: then the values in memory are all there is of the model.
         self.only_in_memory = False
+        # How often values may have changed: as long as this stays, they are what they were.
+        self.changes = 0
         self._touched = False
 
     @property
@@ -234,6 +236,7 @@ class VariableStore:
         """The values have moved on (training): they are no checkpoint's any more."""
         self._loaded.clear()
         self._touched = self.only_in_memory = True
+        self.changes += 1
 
     @property
     def outlived_its_checkpoint(self) -> bool:

@@ -79,7 +79,9 @@ class EagerLoop:
         self.model_dir = model_dir
         self.last_loss: Any = None
         self.stopped = False
+        self.motionless_steps = 0
         self._done = 0
+        self._step = 0
         self._runner = runner
         self._feeder = feeder
         self._element_spec = element_spec
@@ -101,6 +103,7 @@ class EagerLoop:
         self.stopped = True
 
     def run(self, target: int | None, interrupts: Interrupts) -> None:
+        self._step = self.global_step()
         self._hooks.begin(self)
         self._hooks.after_create_session(self.global_step())
         while not (self._wants_to_stop() or interrupts.received or self._reached(target)):
@@ -133,6 +136,9 @@ class EagerLoop:
 
     def count_step(self, trace: EagerTrace) -> None:
         """Take note of a step that has been run."""
+        self._runner.store.mark_changed()
+        before, self._step = self._step, int(trace.global_step.numpy())
+        self.motionless_steps += self._step == before
         self.trace = trace
         self._hooks.session.move_on_to(trace)
         self.last_loss = float(trace.spec.loss)

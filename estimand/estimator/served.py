@@ -43,6 +43,7 @@ def prepare(run: Any, input_fn: Callable[..., Any]) -> None:
         given, servers, input_fn, _tables(trace), _fill_tables_in_graph(trace)
     )
     run.session.next_batch = run.feeder.next_batch
+    run.session.on_run = live.store.mark_changed
     live.store.mark_changed()
     run.start_step = int(trace.global_step.numpy())
 

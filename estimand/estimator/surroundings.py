@@ -25,9 +25,9 @@ def make_writer(
     """A writer that keeps as many checkpoints as a v1 Saver says, or else the configuration."""
     config = estimator._config
     keep_max, hours = config.keep_checkpoint_max, config.keep_checkpoint_every_n_hours
-    limits = getattr(saver, "saver_def", None)
+    limits = tf_private.saver_limits(saver)
     if limits is not None:
-        keep_max, hours = limits.max_to_keep, limits.keep_checkpoint_every_n_hours
+        keep_max, hours = limits
     return CheckpointWriter(
         directory, basename=basename, keep_max=keep_max, keep_every_n_hours=hours or 10000.0
     )

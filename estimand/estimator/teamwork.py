@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from estimand.core.errors import ClusterError
+from estimand.engine import checkpoints
 from estimand.engine.distributed.team import Team
 from estimand.engine.interrupts import Interrupts
 from estimand.engine.model_dir import ModelDirLock, RunRecord, ensure_writable
 from estimand.engine.tracing import Trace
-from estimand.estimator.surroundings import make_writer
 
 if TYPE_CHECKING:
     from estimand.estimator.estimator import Estimator
@@ -36,7 +36,7 @@ def model_dir_of(estimator: Estimator, team: Team | None) -> Iterator[str | None
         return
     model_dir = ensure_writable(estimator.model_dir)
     with ModelDirLock(model_dir):
-        make_writer(estimator, model_dir).close()  # first clears up what a killed run left
+        checkpoints.clear_up(model_dir)  # what a killed run left
         yield estimator.latest_checkpoint()
 
 

@@ -28,7 +28,7 @@ from estimand.engine.loop import TrainingLoop
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.program import StepProgram
 from estimand.engine.progress import Progress
-from estimand.engine.saving import ModelSaver
+from estimand.engine.saving import ModelSaver, v1_saver
 from estimand.engine.session import TracedSession
 from estimand.engine.tracing import Trace
 from estimand.estimator import served, teamwork
@@ -154,6 +154,7 @@ class _Run:
             self.team.take_from_chief(list(self.trace.variables.saved().values()))
         self.feeder = self._feeder(given)
         self.session.next_batch = self.feeder.next_batch
+        self.session.on_run = live.store.mark_changed
         if estimator._config.save_input_position:
             resumable = given.resumable and not isinstance(self.feeder, LookaheadFeeder)
             self.position = InputPosition(self.feeder, resumable=resumable)
@@ -252,6 +253,7 @@ class _Run:
                 after_begin=after_begin,
                 on_first_batch=self._on_first_batch(choice.make(self.start_step, target)),
                 max_steps_per_call=config.max_steps_per_call,
+                on_change=store.mark_changed,
             )
             try:
                 loop.run()
@@ -267,21 +269,21 @@ class _Run:
         interrupts.leave(loop.global_step(), saved=saver.last_path is not None)
 
     def _saver(self, trace: Any, session: Any) -> ModelSaver:
-        v1_saver = trace.spec.scaffold.saver if trace.spec.scaffold is not None else None
+        saver, store = v1_saver(trace), self.estimator._live_model.store
         return ModelSaver(
             trace,
             session,
-            lambda directory, basename: make_writer(self.estimator, directory, basename, v1_saver),
+            lambda directory, basename: make_writer(self.estimator, directory, basename, saver),
             self.estimator.model_dir,
             self.position,
-            unchanged_step=None if self.latest is None else self.start_step,
+            changes=lambda: store.changes,
+            restored_step=None if self.latest is None else self.start_step,
         )
 
     def _finish(self, loop: Any, saver: ModelSaver, *, interrupted: bool) -> None:
-        step = loop.global_step()
         if self.leads:
             EventWriter.get(self.estimator.model_dir).flush()
-        if saver.last_path is not None and saver.last_step == step:
+        if saver.last_path is not None and saver.is_current(saver.last_path):
             self.estimator._live_model.store.mark_loaded(saver.origins(saver.last_path))
             if not interrupted:
                 checkpoints.mark_meta(saver.last_path, complete=True)

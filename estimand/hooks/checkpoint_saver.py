@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ConfigError
+from estimand.engine.model_dir import anchored
 from estimand.hooks.base import LoopHook, timer
 from estimand.hooks.event_file import EventFile
 from estimand.hooks.graph_file import record_graph
@@ -96,12 +97,13 @@ class CheckpointSaverHook(LoopHook):
             steps=save_steps, secs=save_secs, names=("save_steps", "save_secs"), at_start=False
         )
         self._saver = saver
-        self._checkpoint_dir = os.fspath(checkpoint_dir)
+        self._checkpoint_dir = anchored(checkpoint_dir)
         self._save_path = os.path.join(self._checkpoint_dir, checkpoint_basename)
         self._scaffold = scaffold
         self._listeners = list(listeners or ())
         self._save_graph_def = save_graph_def
         self._steps_per_run = 1
+        self._motionless_at_save = 0
         self._summary_writer: Any = None
         self._graph_writing: threading.Thread | None = None
         self._look(cadence)
@@ -154,7 +156,8 @@ class CheckpointSaverHook(LoopHook):
 
     def end(self, session: Any) -> None:
         last_step = self._step_now(session)
-        if last_step != self._timer.last_triggered_step():
+        moved = last_step != self._timer.last_triggered_step()
+        if moved or self._trained_without_a_step():
             self._save(session, last_step)
         for listener in self._listeners:
             listener.end(session, last_step)
@@ -163,8 +166,13 @@ class CheckpointSaverHook(LoopHook):
             self._graph_writing.join()
             self._graph_writing = None
 
+    def _trained_without_a_step(self) -> bool:
+        """Whether there was training since the last save that did not move the global step."""
+        return self._loop is not None and self._loop.motionless_steps != self._motionless_at_save
+
     def _save(self, session: Any, step: int) -> bool:
         """Save a checkpoint and tell the listeners; True if one of them wants to stop."""
+        self._motionless_at_save = 0 if self._loop is None else self._loop.motionless_steps
         for listener in self._listeners:
             listener.before_save(session, step)
         _log.info("Saving checkpoints for %d into %s.", step, self._save_path)

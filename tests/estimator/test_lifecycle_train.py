@@ -262,6 +262,58 @@ def test_global_step_that_does_not_move_is_warned_of(tmp_path: Path, caplog) -> 
     assert any("did not advance the global step" in m for m in caplog.messages)
 
 
+@pytest.mark.parametrize("eagerly", [False, True])
+@pytest.mark.parametrize("known_length", [True, False])
+def test_what_was_trained_without_a_step_is_what_the_checkpoint_holds(
+    tmp_path: Path, known_length: bool, eagerly: bool
+) -> None:
+    """The values in memory, those on the disk and those of a new process are the same."""
+
+    def some() -> tf.data.Dataset:
+        data = endless().take(6)
+        return data if known_length else data.filter(lambda x, y: True)
+
+    made = estimator(tmp_path, train_without_global_step, run_eagerly=eagerly)
+    for trained in (6, 12):
+        made.train(some)
+        w = made.get_variable_value("w")
+        assert w == pytest.approx(weight_after(trained))
+        anew = estimator(tmp_path, train_without_global_step)
+        assert made.evaluate(batches)["loss"] == anew.evaluate(batches)["loss"]
+        assert checkpoint_steps(tmp_path) == [0]
+
+
+def test_evaluating_in_a_hook_where_no_step_moves_uses_the_checkpoint(tmp_path: Path) -> None:
+    """As in tf.estimator: what is evaluated is the newest checkpoint, here that of the start."""
+    made = estimator(tmp_path, train_without_global_step)
+    losses = []
+
+    class Evaluate(est.SessionRunHook):
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            losses.append(made.evaluate(batches)["loss"])
+
+    made.train(lambda: endless().take(3), hooks=[Evaluate()])
+    assert losses == [pytest.approx((loss_of(1.0, 0) + loss_of(1.0, 1)) / 2)] * 3
+    assert made.get_variable_value("w") == pytest.approx(weight_after(3))
+
+
+def test_what_a_hook_assigns_after_the_last_checkpoint_is_not_taken_for_saved(
+    tmp_path: Path,
+) -> None:
+    class Overwrite(est.SessionRunHook):
+        def begin(self) -> None:
+            [self._w] = [v for v in v1.global_variables() if v.name == "w:0"]
+            self._assign = self._w.assign(100.0)
+
+        def end(self, session: Any) -> None:
+            session.run(self._assign)
+
+    made = estimator(tmp_path).train(endless, max_steps=3, hooks=[Overwrite()])
+    expected = estimator(tmp_path).evaluate(batches)
+    assert made.get_variable_value("w") == pytest.approx(weight_after(3))
+    assert made.evaluate(batches) == expected
+
+
 def test_target_that_cannot_be_reached_is_an_error_not_an_endless_loop(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="did not advance the global step"):
         estimator(tmp_path, train_without_global_step).train(endless, steps=10)

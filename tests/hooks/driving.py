@@ -57,6 +57,7 @@ class SmallLoop:
     def __init__(self, trace: Trace, hooks: Sequence[Any], batches: int | None = None) -> None:
         self.trace = trace
         self.model_dir = None
+        self.motionless_steps = 0
         self.last_loss: float | None = None
         self.saved: list[tuple[int, str, str, bool]] = []
         self.looked_at: list[int] = []

@@ -113,6 +113,7 @@ from estimand.core.tf_private.variables import (
     object_graph_names,
     save_like,
     save_slice,
+    saver_limits,
     saver_variables,
     text_file_of_table,
 )
@@ -177,6 +178,7 @@ __all__ = [
     "rows_in_order",
     "save_like",
     "save_slice",
+    "saver_limits",
     "saver_variables",
     "seconds_timer",
     "seed_keeping_kernels",

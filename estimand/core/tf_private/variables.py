@@ -52,6 +52,22 @@ def saver_variables(saver: Any) -> dict[str, Any] | None:
     return {v.name.split(":")[0]: v for v in chosen}
 
 
+def saver_limits(saver: Any) -> tuple[int, float] | None:
+    """How many checkpoints a v1 Saver keeps, 0 for all, and one for good every so many hours.
+
+    One that has not been built yet (`defer_build`, or made in eager mode) has no public
+    `saver_def`, and keeps what it was told to itself.
+    """
+    if saver is None:
+        return None
+    told = getattr(saver, "saver_def", None)
+    if told is not None:
+        return told.max_to_keep, told.keep_checkpoint_every_n_hours
+    if not hasattr(saver, "_max_to_keep"):
+        return None
+    return saver._max_to_keep or 0, saver._keep_checkpoint_every_n_hours
+
+
 def save_slice(variable: tf.Variable) -> tuple[str, str] | None:
     """Full name and slice of a part of a partitioned variable, as its checkpoint has it."""
     info = getattr(variable, "_save_slice_info", None)
