@@ -64,7 +64,7 @@ def serve(context: click.Context, **given: Any) -> None:
             if flags.num_workers <= 1 or workers.is_worker():  # who only watches needs none
                 import tensorflow  # noqa: F401
         server.log_to_stderr(verbose)
-        server.serve(flags, say=click.echo)
+        server.serve(flags, say=click.echo, process_is_fresh=True)
     except EstimandError as error:
         raise click.ClickException(str(error)) from error
     sys.stdout.flush()

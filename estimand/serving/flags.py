@@ -78,6 +78,15 @@ class Flags:
     load_retry_interval_micros: int = _flag(
         60_000_000, "Time between two tries; negative for none."
     )
+    probe_versions: bool = _flag(
+        True, "Try a version in a process of its own before it is loaded, and refuse what ends it."
+    )
+    probe_timeout_seconds: float = _flag(
+        300.0, "A version that is not done with that in time is refused; 0 for no limit."
+    )
+    probe_max_bytes: int = _flag(
+        0, "Memory that it may take there; 0 for nine tenths of what is free."
+    )
     num_load_threads: int = _flag(0, "Versions that load at the same time; 0 for one.")
     enable_model_warmup: bool = _flag(
         True, "Replay assets.extra/tf_serving_warmup_requests before a version is used."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,6 +19,7 @@ from estimand.serving.lanes import LoadedVersion, Running
 from estimand.serving.model import Loading, Model
 from estimand.serving.model_config import ModelSettings
 from estimand.serving.opening import Opener
+from estimand.serving.probing.prober import Prober
 from estimand.serving.request_log import RequestLog
 from estimand.serving.status import (
     StatusError,
@@ -39,6 +41,7 @@ class Manager:
         # With several processes: a reload by call goes to all of them.
         self.others_are_ready = True
         self.share_reload: Callable[[bytes], Awaitable[None]] | None = None
+        self.prober: Prober | None = None  # without one, versions are loaded as they come
         self._opener = Opener(flags)
         self.models: dict[str, Model] = {}
         self.settings: dict[str, ModelSettings] = {}
@@ -52,11 +55,13 @@ class Manager:
         self._loading = Loading(
             self._load,
             self._in_thread,
-            asyncio.Semaphore(max(1, flags.num_load_threads)),
             flags.max_num_load_retries,
             max(0, flags.load_retry_interval_micros) / 1e6,
             flags.transition_policy == "resource",
+            self._check,
         )
+        self._single_threaded: dict[str, bool] = {}  # by path: the executor that was survived
+        self._loads = asyncio.Semaphore(max(1, flags.num_load_threads))
         self._reloading = asyncio.Lock()
         self._is_beginning = True  # until the first models are loaded, or have failed to
         self._from_file: dict[str, ModelSettings] = {}
@@ -76,6 +81,8 @@ class Manager:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self.prober is not None:
+            await self.prober.stop()  # first, for loads wait for it
         await asyncio.gather(*(model.stop() for model in self.models.values()))
         self.requests.close()
         self._inference.shutdown(wait=False, cancel_futures=True)
@@ -227,6 +234,8 @@ class Manager:
             log.error("%s", error)
         finally:
             self._is_beginning = False
+            if self.prober is not None:
+                self.prober.hurries = False
 
     async def _poll_models(self) -> None:
         await asyncio.gather(*(self.models[name].poll() for name in self.settings))
@@ -259,10 +268,22 @@ class Manager:
 
     # ------------------------------------------------------------ loading
 
+    async def _check(self, name: str, path: str) -> None:
+        """Raises VersionRefused for a version that would do harm."""
+        platform = self.models[name].settings.platform
+        if self.prober is not None and self._opener.probes(platform):
+            self._single_threaded[path] = await self.prober.check(platform, path)
+
     async def _load(self, name: str, number: int, path: str) -> LoadedVersion:
+        guard = self.prober.loading(path) if self.prober is not None else contextlib.nullcontext()
+        async with self._loads, guard:
+            return await self._load_now(name, number, path)
+
+    async def _load_now(self, name: str, number: int, path: str) -> LoadedVersion:
         flags = self.flags
         platform = self.models[name].settings.platform
-        servable = await self._in_thread(self._opener.open, platform, path)
+        single_threaded = self._single_threaded.pop(path, True)
+        servable = await self._in_thread(self._opener.open, platform, path, single_threaded)
         try:
             await self._in_thread(servable.prepare)
             batches = await self._in_thread(self._batches_of, path)

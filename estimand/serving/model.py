@@ -16,10 +16,12 @@ from typing import Any
 from estimand.serving import disk
 from estimand.serving.lanes import LoadedVersion
 from estimand.serving.model_config import ModelSettings
+from estimand.serving.probing.verdicts import VersionRefused
 from estimand.serving.status import StatusError, from_exception, not_found
 
 log = logging.getLogger("estimand.serving")
 _MAX_ENDED = 32  # versions that are gone stay listed, but not without end
+_LOOK_SECONDS = 0.2  # between two looks at whether a version that is not there yet is wanted still
 
 
 class State(enum.IntEnum):
@@ -51,10 +53,11 @@ class Loading:
 
     load: Callable[[str, int, str], Awaitable[LoadedVersion]]  # name, version, path
     in_thread: Callable[..., Any]  # awaitable of a blocking call
-    slots: asyncio.Semaphore
     retries: int = 5
     retry_seconds: float = 60.0
     unload_first: bool = False
+    # Whether it may be loaded at all, by name and path: an exception if not. It can be cancelled.
+    check: Callable[[str, str], Coroutine[Any, Any, None]] | None = None
 
 
 class Model:
@@ -222,10 +225,10 @@ class Model:
             version.contents = await self._loading.in_thread(disk.contents, version.path)
             version.is_changed = False
             try:
-                async with self._loading.slots:
-                    version.loaded = await self._loading.load(
-                        self.name, version.number, version.path
-                    )
+                if not await self._is_checked(version):
+                    self._enter(version, State.START if self._wants(version) else State.END)
+                    return
+                version.loaded = await self._loading.load(self.name, version.number, version.path)
             except Exception as error:
                 version.error = from_exception(error)
                 log.warning("%s version %d failed to load: %s", self.name, version.number, error)
@@ -235,23 +238,45 @@ class Model:
                 self._available = sorted([*self._available, version.number])
                 self._enter(version, State.AVAILABLE)
                 return
-            if attempt + 1 == tries or not await self._pause(version):
+            is_final = isinstance(version.error, VersionRefused)
+            if is_final or attempt + 1 == tries or not await self._pause(version):
                 break
         self._enter(version, State.END)
+
+    async def _is_checked(self, version: Version) -> bool:
+        """False if it is another version's turn meanwhile."""
+        if self._loading.check is None:
+            return True
+        check = asyncio.create_task(self._loading.check(self.name, version.path))
+        try:
+            while not (await asyncio.wait([check], timeout=_LOOK_SECONDS))[0]:
+                if not self._wants(version) or self._has_newer(version):
+                    return False
+        finally:
+            if not check.done():
+                check.cancel()
+                await asyncio.wait([check])
+        check.result()
+        return True
+
+    def _wants(self, version: Version) -> bool:
+        return version.number in self._wanted
+
+    def _has_newer(self, version: Version) -> bool:
+        """One that must not wait until this one is given up."""
+        fresh = (n for n in self._wanted if self.versions[n].state is State.START)
+        return any(n > version.number for n in fresh)
 
     async def _pause(self, version: Version) -> bool:
         """Wait before the next try. False if the version is no longer wanted."""
         ends = asyncio.get_running_loop().time() + self._loading.retry_seconds
-        while version.number in self._wanted:
+        while self._wants(version):
             left = ends - asyncio.get_running_loop().time()
             if left <= 0 or version.is_changed:
                 return True
-            # A newer version must not wait until this one is given up.
-            if any(
-                n > version.number and self.versions[n].state is State.START for n in self._wanted
-            ):
+            if self._has_newer(version):
                 return False
-            await asyncio.sleep(min(left, 0.2))
+            await asyncio.sleep(min(left, _LOOK_SECONDS))
         return False
 
     async def _replace(self, version: Version) -> None:
@@ -259,8 +284,9 @@ class Model:
         before, version.path = version.path, self._wanted[version.number]
         old = version.loaded
         try:
-            async with self._loading.slots:
-                version.loaded = await self._loading.load(self.name, version.number, version.path)
+            if self._loading.check is not None:
+                await self._loading.check(self.name, version.path)
+            version.loaded = await self._loading.load(self.name, version.number, version.path)
         except Exception as error:
             version.error = from_exception(error)
             log.warning(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from estimand.serving import custom_ops, text_protos
 from estimand.serving.flags import Flags
@@ -30,8 +31,14 @@ class Opener:
             text_protos.read_session_config(flags.tensorflow_session_config_file),
         )
 
-    def open(self, platform: str, path: str) -> Servable | CustomAdapter:
-        """Blocks while it loads."""
+    def probes(self, platform: str) -> bool:
+        """Whether a version is tried first. A class of the operator's own is as trusted as we."""
+        return platform == TENSORFLOW
+
+    def open(
+        self, platform: str, path: str, single_threaded: bool = True
+    ) -> Servable | CustomAdapter:
+        """Blocks while it loads. `single_threaded`: whether that executor may be taken."""
         if platform != TENSORFLOW:
             return CustomAdapter(path, self._custom[platform])
         if self._prefers_tflite and os.path.exists(os.path.join(path, MODEL_FILE)):
@@ -45,6 +52,6 @@ class Opener:
                 "for accessing it."
             )
         try:
-            return Servable(path, self._options)
+            return Servable(path, replace(self._options, single_threaded=single_threaded))
         except Exception as error:
             raise custom_ops.explained(error) or error from error

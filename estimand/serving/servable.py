@@ -72,10 +72,12 @@ class Servable:
         self.directory = directory
         self._hold = Hold(directory) if "://" not in directory else None
         try:
-            self._session, meta_graph = sessions.load(directory, options)
+            loaded = sessions.load(directory, options)
         except BaseException:
             self._release_hold()
             raise
+        self._session, meta_graph = loaded.session, loaded.meta_graph
+        self.single_threaded = loaded.single_threaded
         self.graph = meta_graph.graph_def
         self.signatures = {
             name: Signature.of(name, definition)

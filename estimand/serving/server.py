@@ -21,8 +21,14 @@ _SWITCH_SECONDS = 0.0005
 _HEALTH_NAMES = ("", "ModelService", "PredictionService")
 
 
-def serve(flags: Flags, say: Callable[[str], object] = print) -> None:
-    """Serve until SIGTERM or Ctrl-C. `say` is given the addresses, once they are open."""
+def serve(
+    flags: Flags, say: Callable[[str], object] = print, *, process_is_fresh: bool = False
+) -> None:
+    """Serve until SIGTERM or Ctrl-C. `say` is given the addresses, once they are open.
+
+    `process_is_fresh` says that TensorFlow was imported here, and no more: then the process can be
+    forked, and versions are tried at once, without importing TensorFlow once more for that.
+    """
     flags.check()
     if flags.model_config_file and flags.model_base_path:  # as containers' entry points have it
         log.info("--model_base_path is not looked at: there is a --model_config_file.")
@@ -33,13 +39,17 @@ def serve(flags: Flags, say: Callable[[str], object] = print) -> None:
         return
     require_packages()
     settings = _first_settings(flags)
+    from estimand.serving import manager  # noqa: F401  # now, and not once for each probe
+    from estimand.serving.probing.prober import Host
+
+    host = Host.first(flags, process_is_fresh)
     make_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
     with contextlib.suppress(ImportError):  # Windows has none
         import uvloop
 
         make_loop = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=make_loop) as runner:
-        runner.run(_Server(flags, say).run(settings))
+        runner.run(_Server(flags, say).run(settings, host))
 
 
 def require_packages() -> None:
@@ -81,10 +91,11 @@ class _Server:
         self._rest: Any = None
         self._rest_task: asyncio.Task[None] | None = None
 
-    async def run(self, settings: Any) -> None:
+    async def run(self, settings: Any, host: Any) -> None:
         import numpy as np
 
         from estimand.serving.manager import Manager
+        from estimand.serving.probing.prober import Prober
         from estimand.serving.request_log import RequestLog
 
         loop = asyncio.get_running_loop()
@@ -92,6 +103,8 @@ class _Server:
             loop.add_signal_handler(number, self._ending.set)
         index = self._handed.index if self._handed else 0
         manager = Manager(self._flags, RequestLog(self._flags, self._metrics, index))
+        if host is not None:
+            manager.prober = Prober(self._flags, host)
         np.seterr(all="ignore")  # numbers that overflow are looked for, and are no warning
         # While a version loads, the loop waits so long for each turn of its own: the usual 5 ms
         # would be what a request takes.

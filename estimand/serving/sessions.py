@@ -26,20 +26,30 @@ class LoadOptions:
     intra_op_threads: int = 0
     inter_op_threads: int = 0
     session_config: bytes = b""  # a ConfigProto; the numbers above go before it
+    single_threaded: bool = True  # where the graph suits that executor
 
 
-def load(directory: str, options: LoadOptions) -> tuple[Any, Any]:
-    """A session with its variables restored and its tables filled, and the MetaGraphDef."""
+@dataclass(frozen=True)
+class Loaded:
+    """A session with its variables restored and its tables filled, and what it was made from."""
+
+    session: Any
+    meta_graph: Any
+    single_threaded: bool
+
+
+def load(directory: str, options: LoadOptions) -> Loaded:
     reader = tf_private.SavedModelReader(directory, options.tags)
-    graph = reader.meta_graph.graph_def
-    if not suits_single_threaded(graph):
-        return _load(reader, _config(options)), reader.meta_graph
-    try:
-        return _load(reader, _single_threaded(_config(options))), reader.meta_graph
-    except tf.errors.OpError as error:
-        # It may be what that executor refuses; if not, the same error comes again.
-        log.info("%s: not with the single-threaded executor: %s", directory, error)
-        return _load(reader, _config(options)), reader.meta_graph
+    if options.single_threaded and suits_single_threaded(reader.meta_graph.graph_def):
+        try:
+            session = _load(reader, _single_threaded(_config(options)))
+            return Loaded(session, reader.meta_graph, True)
+        except tf.errors.ResourceExhaustedError:
+            raise
+        except tf.errors.OpError as error:
+            # It may be what that executor refuses; if not, the same error comes again.
+            log.info("%s: not with the single-threaded executor: %s", directory, error)
+    return Loaded(_load(reader, _config(options)), reader.meta_graph, False)
 
 
 def suits_single_threaded(graph: Any) -> bool:

@@ -9,11 +9,12 @@ import json
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from estimand.serving import model_config
 from estimand.serving.link import Link
+from estimand.serving.probing.verdicts import Claim, Verdict
 from estimand.serving.status import StatusError
 from estimand.serving.workers import VARIABLE
 
@@ -59,6 +60,9 @@ class Membership:
         self._manager.share_reload = self._share_reload
         self._manager.others_are_ready = False  # until they say so
         config = await self._link.call("config")
+
+        if self._manager.prober is not None:
+            self._manager.prober.memory = SharedVerdicts(self._link)
         return None if config is None else _settings(config, self._manager.flags)
 
     async def leave(self) -> None:
@@ -109,6 +113,28 @@ class Membership:
 
     async def _refresh_metrics(self) -> None:
         self._metrics.others = await self._link.call("others")
+
+
+class SharedVerdicts:
+    """The watcher's memory of which versions do harm: what one worker finds, all know."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def claim(self, key: str) -> Claim:
+        answer = await self._link.call("claim", key)
+        found = answer["verdict"]
+        return Claim(None if found is None else Verdict(**found), answer["is_yours"])
+
+    async def settle(self, key: str, verdict: Verdict) -> None:
+        await self._link.call("settle", {"key": key, "verdict": asdict(verdict)})
+
+    async def release(self, key: str) -> None:
+        await self._link.call("release", key)
+
+    async def loading(self, key: str, has_begun: bool) -> None:
+        with contextlib.suppress(StatusError):  # the watcher is gone, and this one will be
+            await self._link.call("loading", {"key": key, "has_begun": has_begun})
 
 
 def _settings(config: str, flags: Any) -> dict[str, Any] | None:

@@ -21,13 +21,14 @@ import stat
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from estimand.core.errors import ConfigError, EstimandError
 from estimand.serving.flags import Flags, thread_count
 from estimand.serving.link import Link
 from estimand.serving.metrics import sum_of_states
+from estimand.serving.probing.verdicts import Verdict, Verdicts
 from estimand.serving.status import StatusError
 
 log = logging.getLogger("estimand.serving")
@@ -37,6 +38,8 @@ _SECONDS_FOR_A_STATE = 1.0
 _SECONDS_BEYOND_THE_DRAIN = 20.0
 _SOON = 10.0  # seconds of life; whoever ends before is replaced after a pause
 _LONGEST_PAUSE = 30.0
+# What a program does to itself; others end a process by SIGKILL and SIGTERM.
+_CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGBUS})
 
 
 @dataclass(frozen=True)
@@ -178,6 +181,7 @@ class _Supervisor:
         self._past: list[Any] = []  # what workers that are gone had counted
         self._config: str | None = None  # of the last reload by call
         self._reloading = asyncio.Lock()
+        self._verdicts = Verdicts()
         self._ending = asyncio.Event()
         self._failure: EstimandError | None = None
 
@@ -251,6 +255,9 @@ class _Supervisor:
                 return await process.wait()
         finally:
             del self._workers[index]
+            code = process.returncode or 0
+            how = f"was worker {index}, which {_how(code)} ended" if -code in _CRASHES else ""
+            await self._verdicts.has_died(worker, how)
             if worker.state is not None:
                 self._past = [sum_of_states([*self._past, worker.state])]
 
@@ -306,7 +313,23 @@ class _Supervisor:
             began = len(self._listening) == self._flags.num_workers
             return began and all(one.is_ready for one in rest)
 
+        async def claim(key: str) -> Any:
+            return asdict(await self._verdicts.claim(key, worker))
+
+        async def settle(value: Any) -> None:
+            await self._verdicts.settle(value["key"], Verdict(**value["verdict"]))
+
+        async def release(key: str) -> None:
+            await self._verdicts.release(key, worker)
+
+        async def loading(value: Any) -> None:
+            await self._verdicts.loading(value["key"], value["has_begun"], worker)
+
         return {
+            "claim": claim,
+            "settle": settle,
+            "release": release,
+            "loading": loading,
             "listening": listening,
             "others_are_ready": others_are_ready,
             "config": config,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 
 import pytest
 
 from estimand.serving.model import Loading, Model, State
 from estimand.serving.model_config import ModelSettings
+from estimand.serving.probing.verdicts import VersionRefused
 from estimand.serving.status import StatusError
 
 
@@ -43,7 +45,7 @@ class World:
             await asyncio.sleep(0)
             return call(*arguments)
 
-        loading = Loading(load, in_thread, asyncio.Semaphore(1), retries, pause, unload_first)
+        loading = Loading(load, in_thread, retries, pause, unload_first)
         self.model = Model(ModelSettings("m", "/m"), loading)
 
     async def want(self, *numbers: int) -> None:
@@ -195,3 +197,50 @@ def test_a_version_whose_files_come_late_is_tried_again(tmp_path, retries: int) 
         assert model.is_available(1)
 
     asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_a_version_that_would_do_harm_is_not_tried_again() -> None:
+    async def main() -> None:
+        world = World(retries=5)
+        checked = []
+
+        async def check(name: str, path: str) -> None:
+            checked.append(path)
+            raise VersionRefused(10, f"{path} would do harm")
+
+        await world.want(1)
+        world.model._loading = dataclasses.replace(world.model._loading, check=check)
+        await world.want(1, 2)
+        assert checked == ["/m/2"]
+        assert world.states() == {1: "AVAILABLE", 2: "END"}
+        assert world.model.versions[2].error.text == "/m/2 would do harm"
+        assert world.model.latest().number == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_newer_version_does_not_wait_for_the_check_of_an_older_one(stays: bool) -> None:
+    async def main() -> None:
+        world = World()
+        may_end = asyncio.Event()
+        checked = []
+
+        async def check(name: str, path: str) -> None:
+            checked.append(path)
+            if path == "/m/1":
+                await may_end.wait()
+
+        world.model._loading = dataclasses.replace(world.model._loading, check=check)
+        world.model.want({1: "/m/1"})
+        while not checked:
+            await asyncio.sleep(0.01)
+        world.model.want({1: "/m/1", 2: "/m/2"} if stays else {2: "/m/2"})
+        while not world.model.is_available(2):
+            await asyncio.sleep(0.01)
+        may_end.set()
+        await world.model.settled()
+        assert world.states() == {1: "AVAILABLE" if stays else "END", 2: "AVAILABLE"}
+        assert world.events == (["+2", "+1"] if stays else ["+2"])
+
+    asyncio.run(main())

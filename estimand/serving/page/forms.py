@@ -139,6 +139,12 @@ def _example_row(features: Mapping[str, Any]) -> dict[str, Any]:
     return row
 
 
+def sample_example(graph: Any) -> bytes | None:
+    """A serialized tf.Example with the features that the graph parses; None if it parses none."""
+    features = example_features(graph)
+    return _example(_example_row(features)) if features else None
+
+
 def _example(row: Mapping[str, Any]) -> bytes:
     from tensorflow.core.example import example_pb2
 
