@@ -1,4 +1,4 @@
-# make demo | test | lint | format | bench | clean
+# make demo | test | interop | lint | format | bench | clean
 # Each target makes its own virtual environment in .venv when it is missing or
 # when pyproject.toml has changed. Another interpreter: make test PYTHON=python3.12
 
@@ -13,11 +13,12 @@ PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test interop lint format bench clean
 
 help:
 	@echo "make demo    train, evaluate, export, serve, and ask the server"
 	@echo "make test    run the tests (ARGS=... is passed to pytest)"
+	@echo "make interop install other gRPC clients, and try the server with all of them"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make format  let ruff rewrite what it can"
 	@echo "make bench   measure speed"
@@ -40,6 +41,11 @@ demo: $(READY)
 test: $(READY)
 	@$(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
+# grpc-js, gRPC's C++ library, nghttp2 and curl; what cannot be installed here is said and skipped.
+interop: $(READY)
+	@$(PY) tests/serving/interop/install.py .interop
+	@ESTIMAND_INTEROP=all $(PY) -m pytest -rs tests/serving/interop $(ARGS)
+
 lint: $(READY)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -54,5 +60,5 @@ bench: $(READY_FOR_BENCH)
 	@$(PY) bench/run.py
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf $(VENV) .interop .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
