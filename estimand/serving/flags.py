@@ -107,6 +107,11 @@ class Flags:
         (), "Shared library (.so) with operations that models use; repeatable."
     )
     enable_reload_config_rpc: bool = _flag(True, "Answer HandleReloadConfigRequest.")
+    reload_config_base_path: tuple[str, ...] = _flag(
+        (),
+        "HandleReloadConfigRequest may name base paths below this one too, not only below those "
+        "of the start; / for any; repeatable. With --auth_tokens_file it may name any.",
+    )
 
     # Batching
     adaptive_batching: bool = _flag(

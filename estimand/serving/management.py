@@ -60,6 +60,11 @@ def model_metadata(manager: Manager, request: Any) -> Any:
     return response
 
 
+def reload_paths(manager: Manager) -> set[str]:
+    """Where models may lie that a caller without a token names."""
+    return {*manager.named_base_paths, *manager.flags.reload_config_base_path}
+
+
 async def reload_config(manager: Manager, request: Any) -> tuple[Any, StatusError | None]:
     """A ReloadConfigResponse, and the error it tells of."""
     response = model_management_pb2.ReloadConfigResponse()
@@ -69,6 +74,8 @@ async def reload_config(manager: Manager, request: Any) -> tuple[Any, StatusErro
             raise StatusError.of(
                 "PERMISSION_DENIED", "The server was started with --enable_reload_config_rpc=false."
             )
+        if settings is not None and not manager.flags.auth_tokens_file:
+            model_config.check_base_paths(settings, reload_paths(manager))
         if settings is not None and manager.share_reload is not None:
             await manager.share_reload(request.config.SerializeToString())
         elif settings is not None:

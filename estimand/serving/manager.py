@@ -42,6 +42,8 @@ class Manager:
         self.others_are_ready = True
         self.share_reload: Callable[[bytes], Awaitable[None]] | None = None
         self.prober: Prober | None = None  # without one, versions are loaded as they come
+        # What whoever runs the server has named, by flags or in the configuration file.
+        self.named_base_paths: set[str] = set()
         self._opener = Opener(flags)
         self.models: dict[str, Model] = {}
         self.settings: dict[str, ModelSettings] = {}
@@ -246,6 +248,7 @@ class Manager:
         path = self.flags.model_config_file
         message = await self._in_thread(text_protos.read_model_server_config, path)
         settings = model_config.from_message(message, self.flags)
+        self.named_base_paths |= model_config.base_paths(settings or {})
         # What came by call stays until the file says something else.
         if settings is not None and settings != self._from_file:
             await self.reload(settings)

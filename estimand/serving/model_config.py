@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import posixpath
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from estimand.core.errors import ConfigError
 from estimand.serving.flags import Flags
 from estimand.serving.request_log import LogSettings
-from estimand.serving.status import failed_precondition, invalid
+from estimand.serving.status import StatusError, failed_precondition, invalid
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,44 @@ def _policy(one: Any) -> VersionPolicy:
     if kind == "latest":
         return VersionPolicy(latest=policy.latest.num_versions or 1)
     return VersionPolicy()
+
+
+def base_paths(settings: Mapping[str, ModelSettings]) -> set[str]:
+    return {one.base_path for one in settings.values()}
+
+
+def check_base_paths(settings: Mapping[str, ModelSettings], allowed: Collection[str]) -> None:
+    """Whether models that a caller names lie where this server may look.
+
+    Links are followed first: what counts is where a path leads.
+    """
+    inside = [_real(path) for path in allowed]
+    for name, one in settings.items():
+        if not any(_is_below(_real(one.base_path), path) for path in inside):
+            raise StatusError.of(
+                "PERMISSION_DENIED",
+                f"Model {name} has base_path {one.base_path}, which is not below "
+                f"{' or '.join(sorted(allowed)) or 'any base path of the start'}. To let callers "
+                "name it, start the server with --reload_config_base_path=DIR, or ask for tokens: "
+                "--auth_tokens_file=FILE.",
+            )
+
+
+def _real(path: str) -> str:
+    """
+    >>> _real("gs://bucket/models/../secret")
+    'gs://bucket/secret'
+    """
+    scheme, sign, rest = path.partition("://")
+    return scheme + sign + posixpath.normpath(rest) if sign else os.path.realpath(path)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    """
+    >>> _is_below("/models/half", "/models"), _is_below("/models2", "/models")
+    (True, False)
+    """
+    return path == folder or path.startswith(os.path.join(folder, ""))
 
 
 def check_transition(old: Mapping[str, ModelSettings], new: Mapping[str, ModelSettings]) -> None:

@@ -8,6 +8,7 @@ logged, and are answered all the same.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import queue
@@ -235,12 +236,15 @@ class _LogFile:
     def _open(self) -> None:
         import tensorflow as tf
 
-        os.makedirs(os.path.dirname(self._prefix), exist_ok=True)
+        _make_private(os.path.dirname(self._prefix))
         self._delete_oldest()
         self._made += 1
         stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
         parts = (self._prefix, self._suffix, stamp, str(os.getpid()), f"{self._made:06d}")
-        self._writer = tf.io.TFRecordWriter("-".join(filter(None, parts)) + ".tfrecord")
+        path = "-".join(filter(None, parts)) + ".tfrecord"
+        # Requests are nobody else's business: TensorFlow would make a file that all can read.
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+        self._writer = tf.io.TFRecordWriter(path)
         self._records = self._bytes = 0
 
     def _delete_oldest(self) -> None:
@@ -254,6 +258,14 @@ class _LogFile:
         )
         for _, name in names[: max(0, len(names) - self._max_files + 1)]:
             os.unlink(os.path.join(folder, name))
+
+
+def _make_private(folder: str) -> None:
+    """The directories that are missing, for this user only."""
+    if not os.path.isdir(folder):
+        _make_private(os.path.dirname(folder))
+        with contextlib.suppress(FileExistsError):  # another worker was quicker
+            os.mkdir(folder, 0o700)
 
 
 def _filled(message: Any, field: str, version: Any, plan: Any, arrays: Sequence[Any]) -> Any:

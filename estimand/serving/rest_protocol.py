@@ -7,10 +7,12 @@ connections.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, cast
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from estimand.serving.rest_quick import Exchange, QuickWay
@@ -18,6 +20,7 @@ from estimand.serving.rest_writing import JoinedWrites
 
 _TICK_SECONDS = 1.0
 _SECONDS_TO_AGREE = 1.0
+_UPGRADES = (b"upgrade", b"http2-settings")
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._idle_since: float | None = None  # after an answer on the quick way
         self._route: Any = None  # of a request on the quick way, while its body is read
         self._body: list[bytes] = []
+        self._is_upgrading = False  # the request asks for another protocol
         self.transport = transport = cast(Any, JoinedWrites(transport, self.loop))
         if len(self.connections) >= self.limits.connections:
             transport.abort()
@@ -60,7 +64,7 @@ class PatientProtocol(HttpToolsProtocol):
             return
         self._at_most = self._head_bytes + len(data)
         self._idle_since = None
-        super().data_received(data)
+        self._feed(data)
         if self._route is not None:
             self._take_the_usual_way()  # its body is not there yet
         if self._waiting_since is not None:
@@ -73,6 +77,35 @@ class PatientProtocol(HttpToolsProtocol):
             and (self.cycle is None or self.cycle.response_complete)
         ):
             self._waiting_since = self.loop.time()  # empty lines, of which nothing has begun
+
+    def _feed(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as error:
+            self._stay_with_http1(data[error.args[0] :])
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+
+    def _stay_with_http1(self, rest: bytes) -> None:
+        """Answer a request for another protocol (h2c, websocket) as if it had not asked.
+
+        RFC 9110 lets a server ignore it, but the parser takes what follows for that protocol, and
+        so the body would be lost: the request is read again without these words.
+        """
+        self._is_upgrading = False
+        parser, self.parser = self.parser, httptools.HttpRequestParser(self)
+        with contextlib.suppress(AttributeError):  # of an older httptools
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
+        version = parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (parser.get_method(), self.url, version)]
+        for name, value in self.headers:
+            if name == b"connection":
+                kept = (word for word in value.split(b",") if word.strip().lower() not in _UPGRADES)
+                value = b",".join(kept)
+            if name not in _UPGRADES:
+                lines.append(b"%b: %b" % (name, value))
+        self._feed(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
     def on_message_begin(self) -> None:
         self._waiting_since = self.loop.time()
@@ -89,6 +122,9 @@ class PatientProtocol(HttpToolsProtocol):
             if size > self.limits.header_bytes:
                 self._refuse(431, f"The headers are larger than {self.limits.header_bytes} bytes.")
                 raise _Refused  # ends the parsing
+        if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
+            self._is_upgrading = True
+            return
         if self.quick is not None:
             self._route = self.quick.route(self)
         if self._route is None:
@@ -113,6 +149,8 @@ class PatientProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         route, quick = self._route, self.quick
+        if self._is_upgrading:
+            return
         if route is None or quick is None:
             super().on_message_complete()
             return

@@ -13,11 +13,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from estimand.core.errors import ConfigError, MissingExtraError
+from estimand.serving import log_floods
+from estimand.serving.addresses import address_lines, grpc_addresses
 from estimand.serving.flags import Flags
 
 log = logging.getLogger("estimand.serving")
 _SECONDS_TO_UNLOAD = 10.0
 _SWITCH_SECONDS = 0.0005
+_SECONDS_BETWEEN_COUNTS = 10.0
 _HEALTH_NAMES = ("", "ModelService", "PredictionService")
 
 
@@ -35,7 +38,7 @@ def serve(
     from estimand.serving import workers
 
     if flags.num_workers > 1 and not workers.is_worker():
-        workers.supervise(flags, say, address_lines(flags))
+        workers.supervise(flags, say, address_lines(flags, _first_settings(flags)))
         return
     require_packages()
     settings = _first_settings(flags)
@@ -48,8 +51,8 @@ def serve(
         import uvloop
 
         make_loop = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=make_loop) as runner:
-        runner.run(_Server(flags, say).run(settings, host))
+    with log_floods.limited() as floods, asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(_Server(flags, say, floods).run(settings, host))
 
 
 def require_packages() -> None:
@@ -68,7 +71,9 @@ def require_packages() -> None:
 
 
 class _Server:
-    def __init__(self, flags: Flags, say: Callable[[str], object]) -> None:
+    def __init__(
+        self, flags: Flags, say: Callable[[str], object], floods: log_floods.Floods
+    ) -> None:
         from estimand.serving.auth import Tokens
         from estimand.serving.metrics import Metrics
         from estimand.serving.tls import TlsSettings
@@ -76,6 +81,7 @@ class _Server:
 
         self._flags = flags
         self._say = say
+        self._floods = floods
         self._metrics = Metrics()
         self._tokens = Tokens(flags.auth_tokens_file) if flags.auth_tokens_file else None
         tls, rest_tls = flags.ssl_config_file, flags.rest_api_ssl_config_file
@@ -94,6 +100,7 @@ class _Server:
     async def run(self, settings: Any, host: Any) -> None:
         import numpy as np
 
+        from estimand.serving import model_config
         from estimand.serving.manager import Manager
         from estimand.serving.probing.prober import Prober
         from estimand.serving.request_log import RequestLog
@@ -105,6 +112,7 @@ class _Server:
         manager = Manager(self._flags, RequestLog(self._flags, self._metrics, index))
         if host is not None:
             manager.prober = Prober(self._flags, host)
+        manager.named_base_paths |= model_config.base_paths(settings)
         np.seterr(all="ignore")  # numbers that overflow are looked for, and are no warning
         # While a version loads, the loop waits so long for each turn of its own: the usual 5 ms
         # would be what a request takes.
@@ -113,6 +121,7 @@ class _Server:
         gc.freeze()  # what is there now stays; looking through it again costs requests time
         await self._begin(manager, settings)
         self._tasks.append(asyncio.create_task(self._tell_health(manager), name="health"))
+        self._tasks.append(asyncio.create_task(self._tell_counts(), name="log"))
         try:
             await self._ending.wait()
             await self._drain()
@@ -129,7 +138,7 @@ class _Server:
         if self._handed is None:
             await self._listen(manager)
             manager.start(settings)
-            for line in address_lines(self._flags):
+            for line in address_lines(self._flags, settings):
                 self._say(line)
             return
         from estimand.serving.worker import Membership
@@ -178,7 +187,7 @@ class _Server:
 
             self._health = health.aio.HealthServicer()
             health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        for address in _grpc_addresses(flags):
+        for address in grpc_addresses(flags):
             try:
                 if self._grpc_tls is None:
                     server.add_insecure_port(address)
@@ -301,6 +310,11 @@ class _Server:
                     await self._health.set(name, states.SERVING if ready else states.NOT_SERVING)
             await asyncio.sleep(0.1)
 
+    async def _tell_counts(self) -> None:
+        while True:
+            await asyncio.sleep(_SECONDS_BETWEEN_COUNTS)
+            self._floods.tell_counts()
+
     async def _drain(self) -> None:
         """New connections are refused, running requests end."""
         self._serving = False
@@ -327,53 +341,6 @@ def _first_settings(flags: Flags) -> Any:
         return model_config.from_message(message, flags) or {}
     except StatusError as error:
         raise ConfigError(f"{flags.model_config_file}: {error.text}") from error
-
-
-def address_lines(flags: Flags) -> list[str]:
-    """Where the server is, and who can reach it.
-
-    >>> for line in address_lines(Flags(rest_api_port=8501)):
-    ...     print(line)
-    gRPC: 127.0.0.1:8500
-    REST: http://127.0.0.1:8501/v1/models/NAME
-    Page: http://127.0.0.1:8501/
-    Only this machine can connect. For others: --host=0.0.0.0
-    """
-    tls = " (TLS)" if flags.ssl_config_file else ""
-    lines = [f"gRPC: {address}{tls}" for address in _grpc_addresses(flags)]
-    if flags.rest_api_port:
-        scheme = "https" if flags.rest_api_ssl_config_file else "http"
-        host = f"[{flags.host}]" if ":" in flags.host else flags.host
-        lines.append(f"REST: {scheme}://{host}:{flags.rest_api_port}/v1/models/NAME")
-        lines.append(f"Page: {scheme}://{host}:{flags.rest_api_port}/")
-    if flags.host in ("127.0.0.1", "localhost", "::1"):
-        return [*lines, "Only this machine can connect. For others: --host=0.0.0.0"]
-    plain = [
-        name
-        for name, is_open, file in (
-            ("gRPC", flags.port, flags.ssl_config_file),
-            ("REST", flags.rest_api_port, flags.rest_api_ssl_config_file),
-        )
-        if is_open and not file
-    ]
-    if flags.auth_tokens_file and plain:
-        lines.append(f"Tokens cross the network in clear text over {' and '.join(plain)}: no TLS.")
-    elif plain:
-        lines.append(
-            f"Whoever reaches this machine can use {' and '.join(plain)}. To ask for tokens: "
-            "--auth_tokens_file; for TLS: --ssl_config_file, --rest_api_ssl_config_file"
-        )
-    return lines
-
-
-def _grpc_addresses(flags: Flags) -> list[str]:
-    found = []
-    if flags.port:
-        host = f"[{flags.host}]" if ":" in flags.host else flags.host
-        found.append(f"{host}:{flags.port}")
-    if flags.grpc_socket_path:
-        found.append(f"unix:{flags.grpc_socket_path}")
-    return found
 
 
 def _uvicorn_in_our_loop(config: Any) -> Any:

@@ -68,6 +68,7 @@ def test_configuration_labels_and_versions_change_without_a_failed_request(
         f"--model_config_file={config}",
         "--model_config_file_poll_wait_seconds=1",
         "--max_num_load_retries=0",
+        f"--reload_config_base_path={models}",
     )
     server.wait_until_ready()
     assert half(server) == (3.0, 1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import queue
+import stat
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -84,6 +86,19 @@ def test_the_sample_has_about_the_size_that_was_asked_for() -> None:
     log._settings = {"m": LogSettings("/nowhere/m", 0.25)}
     assert 800 < sum(log.wants("m") for _ in range(4000)) < 1200
     assert not log.wants("other")
+
+
+def test_logs_are_read_by_who_runs_the_server_and_nobody_else(tmp_path: Path) -> None:
+    flags = Flags(request_log_dir=str(tmp_path / "a" / "logs"), request_log_sampling_rate=1.0)
+    before = os.umask(0o022)
+    try:
+        write(flags, 2)
+    finally:
+        os.umask(before)
+    (file,) = (tmp_path / "a" / "logs").iterdir()
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (file, file.parent, tmp_path / "a")]
+    assert modes == [0o600, 0o700, 0o700]
+    assert len(list(tf.data.TFRecordDataset([str(file)]))) == 2
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,11 @@ from tensorflow_serving.apis import (
 
 from estimand.core.errors import ConfigError
 from estimand.serving import Client, RequestError, Retries, auth, rest_routes
+from estimand.serving.addresses import address_lines
 from estimand.serving.auth import Tokens
 from estimand.serving.flags import Flags
-from estimand.serving.server import address_lines
+from estimand.serving.model_config import ModelSettings, check_base_paths
+from estimand.serving.status import StatusError
 from estimand.serving.tls import TlsSettings
 from tests.serving.certificates import write_authority, write_certificate
 from tests.serving.running import Server, predict_request
@@ -288,7 +290,65 @@ def test_the_start_says_who_can_connect() -> None:
     with_tokens = address_lines(Flags(host="0.0.0.0", auth_tokens_file="t"))
     assert with_tokens[-1] == "Tokens cross the network in clear text over gRPC: no TLS."
     safe = Flags(host="0.0.0.0", auth_tokens_file="t", ssl_config_file="s")
-    assert address_lines(safe) == ["gRPC: 0.0.0.0:8500 (TLS)"]
+    assert address_lines(safe) == [
+        "gRPC: 0.0.0.0:8500 (TLS)",
+        "Reload by gRPC: models from any directory, by whoever has a token",
+    ]
+
+
+def test_the_start_says_what_callers_can_have_loaded() -> None:
+    def line(**changes) -> str:
+        flags = Flags(**changes)
+        return next(line for line in address_lines(flags, SETTINGS) if line.startswith("Reload"))
+
+    told = "Reload by gRPC: models from"
+    assert line() == f"{told} /models/m. For others: --reload_config_base_path=DIR"
+    assert line(reload_config_base_path=("/a", "/b", "/c")).startswith(f"{told} /a, /b, /c and 1")
+    assert line(auth_tokens_file="t") == f"{told} any directory, by whoever has a token"
+    assert not any("Reload" in one for one in address_lines(Flags(enable_reload_config_rpc=False)))
+    assert not any("Reload" in one for one in address_lines(Flags(port=0, rest_api_port=1)))
+
+
+# ---------------------------------------------------------------- where models may lie
+
+SETTINGS = {"m": ModelSettings("m", "/models/m")}
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed", "may"),
+    [
+        ("{base}/m", ["{base}/m"], True),
+        ("{base}/m/", ["{base}/m"], True),
+        ("{base}/m/inner", ["{base}/m"], True),
+        ("{base}/m", ["/"], True),
+        ("{base}/linked", ["{base}/m"], True),
+        ("{base}/m", ["{base}/linked"], True),
+        ("{base}/m2", ["{base}/m"], False),
+        ("{base}", ["{base}/m"], False),
+        ("{base}/m/../other", ["{base}/m"], False),
+        ("{base}/m/out", ["{base}/m"], False),
+        ("{base}/m/out/deeper", ["{base}/m"], False),
+        ("{base}/m", [], False),
+        ("gs://bucket/m/1", ["gs://bucket/m"], True),
+        ("gs://bucket/m/../other", ["gs://bucket/m"], False),
+        ("gs://bucket2/m", ["gs://bucket"], False),
+        ("gs://bucket/m", ["/"], False),
+        ("file:///etc", ["{base}/m"], False),
+    ],
+)
+def test_a_caller_names_models_below_what_was_named_at_the_start(
+    tmp_path: Path, path: str, allowed: list[str], may: bool
+) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "linked").symlink_to(tmp_path / "m")
+    (tmp_path / "m" / "out").symlink_to("/etc")
+    asked = {"m": ModelSettings("m", path.format(base=tmp_path))}
+    places = [one.format(base=tmp_path) for one in allowed]
+    if may:
+        check_base_paths(asked, places)
+    else:
+        with pytest.raises(StatusError, match=r"PERMISSION_DENIED: Model m has base_path .*DIR"):
+            check_base_paths(asked, places)
 
 
 def test_routes_keep_a_name_in_one_piece() -> None:

@@ -64,6 +64,7 @@ def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         f"--model_config_file={config}",
         "--grpc_backend=lean",
         "--num_workers=2",
+        f"--reload_config_base_path={models}",
         f"--grpc_socket_path={folder / 'socket'}",
     )
     running.folder = folder
