@@ -93,7 +93,8 @@ def test_all_who_ask_at_once_are_told_by_one_trial(tmp_path: Path) -> None:
     async def main() -> None:
         memory = Verdicts()
         first, second = Asked(memory, Verdict()), Asked(memory)
-        told = await asyncio.gather(*(p.check("tensorflow", str(tmp_path)) for p in (first, second)))
+        asked = (prober.check("tensorflow", str(tmp_path)) for prober in (first, second))
+        told = await asyncio.gather(*asked)
         assert told == [True, True]
         assert (first.trials, second.trials) == ([True], [])
 
