@@ -10,6 +10,7 @@ import pytest
 
 from estimand.serving.flags import Flags
 from estimand.serving.probing import bounds
+from estimand.serving.probing import prober as prober_module
 from estimand.serving.probing.prober import Host, Prober
 from estimand.serving.probing.verdicts import (
     Claim,
@@ -141,6 +142,32 @@ def test_a_trial_that_is_called_off_leaves_the_version_to_others(tmp_path: Path)
         check.cancel()
         assert await second.check("tensorflow", str(tmp_path)) is True
         assert second.trials == [True]
+
+    asyncio.run(main())
+
+
+def test_versions_that_hang_do_not_keep_the_others_from_being_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prober_module, "_SECONDS_OF_A_TURN", 0.01)
+    hangs = asyncio.Event()
+
+    class Hanging(Asked):
+        async def _ask(self, platform: str, path: str, single_threaded: bool) -> Verdict | None:
+            if "hangs" in path:
+                await hangs.wait()
+            return Verdict()
+
+    async def main() -> None:
+        prober = Hanging(Verdicts())
+        stuck = [
+            asyncio.create_task(prober.check("tensorflow", str(tmp_path / f"hangs{number}")))
+            for number in range(5)
+        ]
+        assert await asyncio.wait_for(prober.check("tensorflow", str(tmp_path)), 20) is True
+        hangs.set()
+        assert await asyncio.gather(*stuck) == [True] * 5
+        assert prober._slots._value == prober_module._AT_ONCE
 
     asyncio.run(main())
 

@@ -32,6 +32,7 @@ from estimand.serving.status import NUMBERS, StatusError
 log = logging.getLogger("estimand.serving")
 _AT_ONCE = 2
 _SECONDS_BETWEEN_CLAIMS = 0.1
+_SECONDS_OF_A_TURN = 10.0
 
 
 class Host:
@@ -154,7 +155,7 @@ class Prober:
         await self._leave_host()
 
     async def _try(self, platform: str, path: str) -> Verdict | None:
-        async with self._slots:
+        async with self._turn():
             found = await self._ask(platform, path, True)
             if found is not None and found.code == "ABORTED":
                 # What that executor does not survive, TensorFlow's ordinary one may.
@@ -162,6 +163,25 @@ class Prober:
             if found is not None and found.code:
                 log.error("%s: the process that tried it %s", path, found.text)
             return found
+
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """A few at a time; but the others do not wait until one that hangs is given up."""
+        await self._slots.acquire()
+        held = True
+
+        def let_others() -> None:
+            nonlocal held
+            if held:
+                held = False
+                self._slots.release()
+
+        patience = asyncio.get_running_loop().call_later(_SECONDS_OF_A_TURN, let_others)
+        try:
+            yield
+        finally:
+            patience.cancel()
+            let_others()
 
     async def _ask(self, platform: str, path: str, single_threaded: bool) -> Verdict | None:
         name = f"{next(self._numbers)}"

@@ -11,7 +11,6 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tests.serving import making
 
 v1 = tf.compat.v1
-_HUGE = 2**42  # bytes: more than any machine gives
 
 
 def _abort() -> tf.Operation:
@@ -31,15 +30,14 @@ def _never_return() -> tf.Operation:
 
 
 def _take_memory() -> tf.Operation:
-    """Piece by piece, so that no single allocation is refused."""
-    piece = 64 * 2**20 // 4
+    """Twice as much with each turn, and all of it used."""
 
-    def turn(number: tf.Tensor, pieces: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
-        return number + 1, pieces.write(number, tf.fill([piece], tf.cast(number, tf.float32)))
+    def turn(values: tf.Tensor) -> list[tf.Tensor]:
+        return [tf.concat([values, values + 1.0], 0)]
 
-    pieces = tf.TensorArray(tf.float32, _HUGE // piece // 4, element_shape=[piece])
-    start = tf.cast(tf.timestamp() * 0.0, tf.int32)
-    return _used(tf.while_loop(lambda *_: True, turn, [start, pieces])[0])
+    start = tf.fill([2**18], tf.cast(tf.timestamp(), tf.float32))
+    shapes = [tf.TensorShape([None])]
+    return _used(tf.while_loop(lambda _: True, turn, [start], shape_invariants=shapes)[0][0])
 
 
 def _used(value: tf.Tensor) -> tf.Operation:

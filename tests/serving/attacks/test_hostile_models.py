@@ -20,7 +20,7 @@ KINDS = {f"{harm}_{when}": (harm, when) for harm in hostile.HARM for when in ("l
 TOLD = {
     "abort": ("ABORTED", "was ended by signal 6 (Aborted)"),
     "exit": ("ABORTED", "ended with exit code 0"),
-    "hang": ("DEADLINE_EXCEEDED", "was not done after 8 seconds"),
+    "hang": ("DEADLINE_EXCEEDED", "was not done after 10 seconds"),
     "memory": ("RESOURCE_EXHAUSTED", "ran out of the 400 MB that it might have"),
     "overflow": ("ABORTED", "was ended by signal 11 (Segmentation fault)"),
 }
@@ -53,7 +53,7 @@ class Published:
         self.server = Server(
             folder / "log",
             f"--model_config_file={config}",
-            "--probe_timeout_seconds=8",
+            "--probe_timeout_seconds=10",
             f"--probe_max_bytes={400 * 2**20}",
             "--load_retry_interval_micros=100000",  # what can be tried again soon would be
             *flags,
