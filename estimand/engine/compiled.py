@@ -24,6 +24,13 @@ _EXECUTOR = {
 }
 
 
+# TensorFlow's graph optimizer changes last bits, and not the same ones in a step that is looked
+# at and one that is not: graphs are run as they were built (and simplified: see `simplifying`).
+_config = tf.compat.v1.ConfigProto()
+_config.graph_options.rewrite_options.disable_meta_optimizer = True
+_AS_IT_IS = _config.SerializeToString()
+
+
 class Compiled:
     """A traced function called as one op: half the cost of calling the function object.
 
@@ -43,4 +50,5 @@ class Compiled:
             Tout=self._types,
             f=self._function,
             executor_type=self._executor,
+            config_proto=_AS_IT_IS,
         )

@@ -34,30 +34,25 @@ class GraphCopy:
         fetches: Sequence[tf.Tensor | tf.Operation],
         feeds: Sequence[tf.Tensor],
         values: Sequence[tf.Tensor],
-        *,
-        simplify: bool = False,
         rewrite: Callable[[Any], Any] | None = None,
     ) -> list[tf.Tensor | tf.Operation]:
         """Copy what `fetches` need into the default graph, with `values` in place of `feeds`.
 
-        With `simplify`, what computes the same with fewer ops (see `simplifying`); `rewrite` is
-        given the message of that part first, and gives what is to be placed instead.
+        What is placed computes the same with fewer ops (see `simplifying`); `rewrite` is given
+        the message of it, and gives what is to be placed instead.
         """
         fed = {
             feed.name: tf_private.capture(value) for feed, value in zip(feeds, values, strict=True)
         }
-        part, used = self._part(fetches, fed)
+        wanted = [f.name for f in fetches if f.name not in fed]
+        part = simplified(self._part(wanted, fed), wanted, self._graph)
         if rewrite is not None:
             part = rewrite(part)
-        for name in used:
-            if name in self._captures and f"{name}:0" not in fed:
+        used = {i.split(":")[0] for node in part.node for i in node.input}
+        for name in used & self._captures.keys():
+            if f"{name}:0" not in fed:
                 fed[f"{name}:0"] = tf_private.capture(self._captures[name])
-        wanted = [f.name for f in fetches if f.name not in fed]
         needed = {k: v for k, v in fed.items() if k.split(":")[0] in used}
-        if simplify:
-            part = simplified(part, needed, wanted)
-            used = {i.split(":")[0] for node in part.node for i in node.input}
-            needed = {k: v for k, v in needed.items() if k.split(":")[0] in used}
         placed = iter(
             tf.graph_util.import_graph_def(
                 part, input_map=needed, return_elements=wanted, name="step"
@@ -65,25 +60,18 @@ class GraphCopy:
         )
         return [fed[f.name] if f.name in fed else next(placed) for f in fetches]
 
-    def _part(
-        self, fetches: Sequence[tf.Tensor | tf.Operation], fed: dict[str, tf.Tensor]
-    ) -> tuple[Any, set[str]]:
-        """The nodes that `fetches` need, and the names of those that are given from outside."""
+    def _part(self, wanted: Sequence[str], fed: dict[str, tf.Tensor]) -> Any:
+        """The nodes that `wanted` need and that are not given from outside."""
         part = tf.compat.v1.GraphDef()
         part.versions.CopyFrom(self._definition.versions)
         part.library.CopyFrom(self._definition.library)
-        outside: set[str] = set()
-        stack = [f.name for f in fetches if f.name not in fed]
+        stack = list(wanted)
         seen: set[str] = set()
         while stack:
             reference = stack.pop()
             name = reference.lstrip("^").split(":")[0]
             output = reference if ":" in reference else f"{name}:0"
-            if output in fed or name in self._captures:
-                if not reference.startswith("^"):
-                    outside.add(name)
-                continue
-            if name in seen:
+            if output in fed or name in self._captures or name in seen:
                 continue
             seen.add(name)
             stack.extend(self._nodes[name].input)
@@ -98,7 +86,7 @@ class GraphCopy:
             copied.CopyFrom(node)
             _forget_colocation(copied)
             _forget_waiting_for(copied, given)
-        return part, outside
+        return part
 
 
 def _is_plain_read(node: Any) -> bool:

@@ -133,8 +133,7 @@ class StepProgram:
 
     def _place_step(self, batch: list[tf.Tensor], block_mode: str = XLA) -> tf.Tensor:
         fetches = [self._result, *self.targets]
-        changes = _changes(block_mode) if block_mode != XLA else {}  # XLA does so itself
-        return self.trace.place(fetches, self.trace.inputs, batch, **changes)[0]
+        return self.trace.place(fetches, self.trace.inputs, batch, _rewrite(block_mode))[0]
 
     def _steps(
         self, steps: tf.Tensor, next_batch: Callable[[], list[tf.Tensor]], block_mode: str
@@ -203,8 +202,8 @@ class StepProgram:
 
         def place() -> list[tf.Tensor]:
             values = [given[n] for n in fed]
-            changes = _changes(self.block_mode)
-            return self.trace.place(fetches, list(fed.values()), values, **changes)
+            rewrite = _rewrite(self.block_mode)
+            return self.trace.place(fetches, list(fed.values()), values, rewrite)
 
         in_loops = self.block_mode == SINGLE_THREAD and tf_private.onednn_in_all_graphs()
         values = _in_a_body(place, fetches, self.trace.global_step) if in_loops else place()
@@ -234,7 +233,7 @@ class StepProgram:
                 self._compiled[key] = Compiled(
                     lambda *b: [
                         *(v.read_value() for v in plan.reads),
-                        *self.trace.place(wanted, self.trace.inputs, b, simplify=True),
+                        *self.trace.place(wanted, self.trace.inputs, b),
                     ],
                     SINGLE_THREAD,
                     *batch,
@@ -260,10 +259,9 @@ class StepProgram:
         return self._counts[steps]
 
 
-def _changes(block_mode: str) -> dict[str, Any]:
+def _rewrite(block_mode: str) -> Callable[[Any], Any] | None:
     """What is done to the ops of a step before they are placed."""
-    rewrite = convolutions.with_onednn if block_mode == ONEDNN else None
-    return {"simplify": block_mode in (SINGLE_THREAD, XLA), "rewrite": rewrite}
+    return convolutions.with_onednn if block_mode == ONEDNN else None
 
 
 def _in_a_body(

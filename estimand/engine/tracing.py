@@ -100,8 +100,6 @@ class Trace:
         fetches: Sequence[tf.Tensor | tf.Operation],
         feeds: Sequence[tf.Tensor],
         values: Sequence[tf.Tensor],
-        *,
-        simplify: bool = False,
         rewrite: Callable[[Any], Any] | None = None,
     ) -> list[tf.Tensor]:
         """Copy what `fetches` need into the function being built; its tensors among them.
@@ -110,7 +108,7 @@ class Trace:
         """
         if self._copy is None or self._copy.size != len(self.graph.get_operations()):
             self._copy = GraphCopy(self.graph)
-        placed = self._copy.place(fetches, feeds, values, simplify=simplify, rewrite=rewrite)
+        placed = self._copy.place(fetches, feeds, values, rewrite)
         tensors = []
         for original, copy in zip(fetches, placed, strict=True):
             if not isinstance(copy, tf.Operation):

@@ -34,12 +34,10 @@ from estimand.core.tf_private.execution import (
 from estimand.core.tf_private.graphs import (
     add_control_inputs,
     capture,
-    held_by,
     make_graph_tensors_hashable,
     order_control_flow_bodies,
     replace_input,
     set_string_attribute,
-    simplify_graph,
     tell_tensors_apart,
     variables_read_in,
 )
@@ -141,7 +139,6 @@ __all__ = [
     "global_seed_restored",
     "has_onednn_twin",
     "has_tunable_stage",
-    "held_by",
     "hook_arguments",
     "inform",
     "initializer_set_from_checkpoint",
@@ -185,7 +182,6 @@ __all__ = [
     "session_callable",
     "set_final_ops_values",
     "set_string_attribute",
-    "simplify_graph",
     "single_threaded_tracing",
     "stateful_op_types",
     "std_server",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -109,33 +109,3 @@ def order_control_flow_bodies(graph: tf.Graph) -> None:
     dependencies. Without them what Keras code assigns inside a body races or is lost.
     """
     graph._add_control_dependencies = True
-
-
-def simplify_graph(graph_def: Any, fetches: Iterable[str]) -> Any:
-    """What TensorFlow makes of a graph before it runs it, keeping the ops of `fetches`.
-
-    It does so by itself for functions, but not for the bodies of loops in the single-threaded
-    executor; there is no public way to ask for it.
-    """
-    from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
-    from tensorflow.python.grappler import tf_optimizer
-
-    meta_graph = meta_graph_pb2.MetaGraphDef(graph_def=graph_def)
-    meta_graph.collection_def["train_op"].node_list.value.extend(fetches)
-    config = config_pb2.ConfigProto()
-    rewriting = config.graph_options.rewrite_options
-    rewriting.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.TWO
-    rewriting.min_graph_nodes = -1
-    return tf_optimizer.OptimizeGraph(config, meta_graph, verbose=False)
-
-
-def held_by(handle: tf.Tensor) -> tuple[int, Any] | None:
-    """Type and shape, as messages have them, of what is behind a variable's handle."""
-    from tensorflow.python.ops.handle_data_util import get_resource_handle_data
-
-    data = getattr(handle, "_handle_data", None)  # an eager one
-    if data is None and not hasattr(handle, "numpy"):
-        data = get_resource_handle_data(handle)
-    if data is None or not data.is_set or len(data.shape_and_type) != 1:
-        return None
-    return data.shape_and_type[0].dtype, data.shape_and_type[0].shape

@@ -1,0 +1,123 @@
+"""What kinds of ops there are, and all the ops that a step would run.
+
+The fast ways of running steps are open to ops that are known, not closed to ops that are known
+to be trouble: what stands in none of these lists is left to TensorFlow's ordinary ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+# Defined for all values of all their inputs, and depend on nothing else. Integer divisions are
+# not among them (by zero), nor are lookups (out of range), nor anything that checks its data.
+_TOTAL = """
+Abs Acos Acosh Add AddN AddV2 All Any ApproximateEqual ArgMax ArgMin Asin Asinh Atan Atan2 Atanh
+AvgPool AvgPoolGrad BatchMatMul BatchMatMulV2 BatchMatMulV3 BiasAdd BiasAddGrad BiasAddV1
+Bitcast BitwiseAnd BitwiseOr BitwiseXor BroadcastArgs BroadcastGradientArgs BroadcastTo Cast
+Ceil ClipByValue Complex ComplexAbs Concat ConcatV2 Conj Const Conv2D Conv2DBackpropFilter
+Conv2DBackpropInput Conv3D Conv3DBackpropFilterV2 Conv3DBackpropInputV2 Cos Cosh Cross Cumprod
+Cumsum DepthToSpace DepthwiseConv2dNative DepthwiseConv2dNativeBackpropFilter
+DepthwiseConv2dNativeBackpropInput Diag DiagPart Digamma DivNoNan Einsum Elu EluGrad Equal Erf
+Erfc Erfinv Exp ExpandDims Expm1 Fill Floor FusedBatchNorm FusedBatchNormGrad
+FusedBatchNormGradV2 FusedBatchNormGradV3 FusedBatchNormV2 FusedBatchNormV3 Greater GreaterEqual
+Identity IdentityN Imag Inv InvGrad Invert IsFinite IsInf IsNan L2Loss LRN LRNGrad LeakyRelu
+LeakyReluGrad LeftShift Less LessEqual Lgamma LinSpace Log Log1p LogSoftmax LogicalAnd
+LogicalNot LogicalOr MatMul MatrixBandPart MatrixDiag MatrixDiagPart MatrixDiagPartV2
+MatrixDiagPartV3 MatrixDiagV2 MatrixDiagV3 MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 Max
+MaxPool MaxPoolGrad MaxPoolGradV2 MaxPoolV2 Maximum Mean Min Minimum MirrorPad MirrorPadGrad Mul
+MulNoNan Ndtri Neg NextAfter NoOp NotEqual OneHot OnesLike Pack Pad PadV2 ParallelConcat
+PreventGradient Prod Range Rank Real Reciprocal ReciprocalGrad Relu Relu6 Relu6Grad ReluGrad
+Reshape ReverseV2 RightShift Rint Round Rsqrt RsqrtGrad Select SelectV2 Selu SeluGrad Shape
+ShapeN Sigmoid SigmoidGrad Sign Sin Sinh Size Slice Snapshot Softmax
+SoftmaxCrossEntropyWithLogits Softplus SoftplusGrad Softsign SoftsignGrad SpaceToDepth Split
+SplitV Sqrt SqrtGrad Square SquaredDifference Squeeze StatelessRandomGetAlg
+StatelessRandomGetKeyCounter StatelessRandomNormal StatelessRandomNormalV2
+StatelessRandomUniform StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2
+StatelessRandomUniformInt StatelessRandomUniformIntV2 StatelessRandomUniformV2
+StatelessTruncatedNormal StatelessTruncatedNormalV2 StopGradient StridedSlice StridedSliceGrad
+Sub Sum Tan Tanh TanhGrad Tile TopK TopKV2 Transpose Unpack Xdivy Xlog1py Xlogy ZerosLike Zeta
+"""
+_TOTAL_OPS = frozenset(_TOTAL.split())
+# Of numbers that are no integers, which have no zero to be divided by.
+_TOTAL_OF_FLOATS = frozenset(
+    {"Div", "RealDiv", "FloorDiv", "FloorMod", "Mod", "Pow", "TruncateDiv"}
+)
+
+READS = frozenset({"ReadVariableOp", "VariableShape", "VarIsInitializedOp"})
+WRITES = frozenset({"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"})
+# Dense updates of optimizers: ResourceApplyAdam and its kin.
+_UPDATES = "ResourceApply"
+# By rows: an index may be out of range.
+_ROWS = ("ResourceGather", "ResourceScatter", "ResourceSparseApply", "ResourceStridedSliceAssign")
+
+# What only runs functions, in which the same is asked again.
+CALLS = frozenset(
+    {
+        "Case", "If", "PartitionedCall", "StatefulPartitionedCall", "StatelessCase", "StatelessIf",
+        "StatelessWhile", "While",
+    }
+)  # fmt: skip
+
+# They look something up in tables that others fill; all else of the kind changes tables.
+_LOOKUPS = frozenset({"LookupTableFind", "LookupTableFindV2", "LookupTableSizeV2"})
+
+
+def is_total(node: Any) -> bool:
+    """Whether an op depends on its inputs only, and is defined for whatever they hold."""
+    if node.op in _TOTAL_OPS:
+        return True
+    return node.op in _TOTAL_OF_FLOATS and not tf.dtypes.as_dtype(node.attr["T"].type).is_integer
+
+
+def uses_variables_whole(op_type: str) -> bool:
+    """Whether an op reads or writes whole variables, and nothing else."""
+    return op_type in READS or op_type in WRITES or op_type.startswith(_UPDATES)
+
+
+def uses_rows_of_variables(op_type: str) -> bool:
+    return op_type.startswith(_ROWS)
+
+
+def only_looks_up(op_type: str) -> bool:
+    return op_type in _LOOKUPS
+
+
+class CallTree:
+    """The ops that `ops` are, and those in all functions that they call, as messages."""
+
+    def __init__(self, ops: Iterable[tf.Operation]) -> None:
+        self.ops = list(ops)
+
+    def nodes(self) -> Iterator[Any]:
+        """Every op once, wherever it stands; those of the graph itself first."""
+        called: list[str] = []
+        for op in self.ops:
+            node = op.node_def
+            yield node
+            called += functions_called(node)
+        if not called:
+            return
+        functions = functions_of(self.ops[0].graph)
+        seen: set[str] = set()
+        while called:
+            name = called.pop(0)
+            if name in seen or name not in functions:
+                continue
+            seen.add(name)
+            for node in functions[name].node_def:
+                yield node
+                called += functions_called(node)
+
+
+def functions_of(graph: tf.Graph) -> dict[str, Any]:
+    """The messages of all functions that a graph may call, by name."""
+    return {f.signature.name: f for f in graph.as_graph_def().library.function}
+
+
+def functions_called(node: Any) -> list[str]:
+    """The names of the functions that an op is given."""
+    values = [value for _, value in sorted(node.attr.items())]
+    return [f.name for value in values for f in (value.func, *value.list.func) if f.name]
