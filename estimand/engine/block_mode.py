@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.engine import convolutions, effects, whole_loop
+from estimand.engine import convolutions, gates, whole_loop
 from estimand.engine.compiled import ONEDNN, PLAIN, SINGLE_THREAD, XLA
 from estimand.engine.program import StepProgram
 from estimand.engine.tracing import Trace
@@ -38,20 +38,15 @@ _ENOUGH_SECONDS = 0.3
 _CLEAR_LEAD = 0.85
 _SMALL_MODEL_PARAMETERS = 50_000
 
-# Running these for a trial would be seen outside of the variables.
-_OUTSIDE_EFFECTS = (
-    "PyFunc", "EagerPyFunc", "Print", "PrintV2", "WriteFile", "LookupTableInsert",
-    "MutableHashTable", "Queue", "Summary", "IteratorGetNext", "Send", "Recv",
-)  # fmt: skip
-
-
 def may_be_tried(trace: Trace, targets: Sequence[tf.Operation | tf.Tensor]) -> bool:
     """Whether steps may be run for a trial and undone afterwards."""
     size = sum(v.shape.num_elements() * v.dtype.size for v in _fixed_size_variables(trace))
     if size > _MAX_BYTES_FOR_TRIAL:
         return False
-    needed = effects.ancestors(getattr(t, "op", t) for t in targets)
-    return not any(op.type.startswith(_OUTSIDE_EFFECTS) for op in needed.values())
+    problem = gates.device_problem(trace) or gates.trial_problem(trace, targets)
+    if problem is not None:
+        _log.debug("Block modes are not measured: %s.", problem)
+    return problem is None
 
 
 def pays(program: StepProgram, steps: int | None) -> bool:
@@ -62,15 +57,14 @@ def pays(program: StepProgram, steps: int | None) -> bool:
 
 def suits_onednn(program: StepProgram) -> bool:
     """Whether the model has convolutions, and TensorFlow kernels for them that it leaves out."""
-    needed = effects.ancestors(getattr(t, "op", t) for t in program.targets)
-    found = convolutions.has_convolutions(needed.values())
+    found = convolutions.has_convolutions(gates.needed(program.targets))
     return found and tf_private.onednn_kernels_to_ask_for()
 
 
 def guess(trace: Trace) -> str:
     """Without a trial: single-threaded for models so small that scheduling dominates."""
-    if trace.elsewhere:
-        return PLAIN  # the other executors know one device only
+    if gates.device_problem(trace) is not None:
+        return PLAIN
     parameters = sum(v.shape.num_elements() for v in _fixed_size_variables(trace) if v.trainable)
     return SINGLE_THREAD if parameters <= _SMALL_MODEL_PARAMETERS else PLAIN
 
@@ -87,6 +81,8 @@ def measure(
     `steps_to_go` (None: no end) tells whether compiling would pay.
     """
     variables = list(program.trace.variables.by_name.values())
+    if program.trace.draws is not None:
+        variables.append(program.trace.draws.variable)
     before = [v.read_value() for v in variables]
     try:
         expected = guess(program.trace)
@@ -109,12 +105,11 @@ def measure(
 
 def _compiling_may_pay(program: StepProgram, seconds: float, steps_to_go: int | None) -> bool:
     long = steps_to_go is None or steps_to_go * seconds >= MIN_SECONDS_FOR_COMPILING
-    needed = effects.ancestors(getattr(t, "op", t) for t in program.targets)
     return (
         long
-        and len(needed) <= _LARGEST_TO_COMPILE
+        and len(gates.needed(program.targets)) <= _LARGEST_TO_COMPILE
         and whole_loop.is_promising(program.trace, program.targets)
-        and program.compiling_problem() is None
+        and program.compiling_problem(asked=False) is None
     )
 
 

@@ -85,36 +85,25 @@ def only_looks_up(op_type: str) -> bool:
     return op_type in _LOOKUPS
 
 
-class CallTree:
-    """The ops that `ops` are, and those in all functions that they call, as messages."""
-
-    def __init__(self, ops: Iterable[tf.Operation]) -> None:
-        self.ops = list(ops)
-
-    def nodes(self) -> Iterator[Any]:
-        """Every op once, wherever it stands; those of the graph itself first."""
-        called: list[str] = []
-        for op in self.ops:
-            node = op.node_def
+def call_tree(graph: tf.Graph, ops: Iterable[tf.Operation] | None = None) -> Iterator[Any]:
+    """The messages of `ops` (or of all ops of a graph), and of those in all functions they call."""
+    definition = graph.as_graph_def()
+    wanted = None if ops is None else {op.name for op in ops}
+    functions = {f.signature.name: f for f in definition.library.function}
+    called: list[str] = []
+    for node in definition.node:
+        if wanted is None or node.name in wanted:
             yield node
             called += functions_called(node)
-        if not called:
-            return
-        functions = functions_of(self.ops[0].graph)
-        seen: set[str] = set()
-        while called:
-            name = called.pop(0)
-            if name in seen or name not in functions:
-                continue
-            seen.add(name)
-            for node in functions[name].node_def:
-                yield node
-                called += functions_called(node)
-
-
-def functions_of(graph: tf.Graph) -> dict[str, Any]:
-    """The messages of all functions that a graph may call, by name."""
-    return {f.signature.name: f for f in graph.as_graph_def().library.function}
+    seen: set[str] = set()
+    while called:
+        name = called.pop(0)
+        if name in seen or name not in functions:
+            continue
+        seen.add(name)
+        for node in functions[name].node_def:
+            yield node
+            called += functions_called(node)
 
 
 def functions_called(node: Any) -> list[str]:

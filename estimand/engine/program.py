@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.engine import convolutions, effects, whole_loop
+from estimand.engine import convolutions, effects, gates, whole_loop
 from estimand.engine.compiled import BLOCK_MODES, ONEDNN, PLAIN, SINGLE_THREAD, XLA, Compiled
 from estimand.engine.distributed import collectives
 from estimand.engine.feeding import Feeder
@@ -53,6 +53,8 @@ class StepProgram:
         self.targets = list(targets)
         self._result = result
         self._compiled: dict[Any, Compiled] = {}
+        # What computes fetches beside an XLA step, and what it changes and should not.
+        self._looks: dict[Any, tuple[Compiled, list[tf.Variable]]] = {}
         self._counts: dict[int, tf.Tensor] = {}
         # Holds the result of the last finished step, for inputs that may end inside a block.
         self._last_result: tf.Variable | None = None
@@ -70,6 +72,7 @@ class StepProgram:
             result = self._steps(count, lambda: feeder.draw(iterator), self.block_mode)
             return result, self.trace.global_step.read_value()
 
+        self._before_steps()
         left = steps
         while left > 0:
             now = min(left, self._whole.capacity) if self.block_mode == XLA else left
@@ -102,14 +105,16 @@ class StepProgram:
         self._batch_shapes = whole_loop.shapes_of_batch(self.trace, batch_size)
         self._shapes_key = str(self._batch_shapes)  # once: every step looks up its function
 
-    def compiling_problem(self) -> str | None:
+    def compiling_problem(self, *, asked: bool) -> str | None:
         """Why XLA cannot compile the steps; None: it has done so."""
-        if self._shapes_key in self._wholes:
-            return None
-        targets = [self._result, *self.targets]
-        problem = whole_loop.obstacle(self.trace, targets, self._batch_shapes)
+        shapes, targets = self._batch_shapes, [self._result, *self.targets]
+        problem = gates.compiling_problem(self.trace, targets, shapes, asked=asked)
         if problem is not None:
             return problem
+        if whole_loop.too_large(self.trace, shapes):
+            return "its batches are too large"
+        if self._shapes_key in self._wholes:
+            return None
         try:
             batch = [tf.zeros(spec.shape, spec.dtype) for spec in self._whole.batch_spec]
             self.loop_on(batch, 0, XLA)
@@ -133,7 +138,13 @@ class StepProgram:
 
     def _place_step(self, batch: list[tf.Tensor], block_mode: str = XLA) -> tf.Tensor:
         fetches = [self._result, *self.targets]
-        return self.trace.place(fetches, self.trace.inputs, batch, _rewrite(block_mode))[0]
+        placed = self.trace.place(fetches, self.trace.inputs, batch, _rewrite(block_mode))
+        self._count_step()
+        return placed[0]
+
+    def _count_step(self) -> None:
+        if self.trace.draws is not None:
+            self.trace.draws.advance()
 
     def _steps(
         self, steps: tf.Tensor, next_batch: Callable[[], list[tf.Tensor]], block_mode: str
@@ -169,7 +180,8 @@ class StepProgram:
         keep_batch: bool = False,
     ) -> StepResult:
         """Run one step, with hooks' fetches and feeds; `keep_batch` also gives the batch."""
-        if self.block_mode == XLA and not feeds and self._only_looks(plan):
+        self._before_steps()
+        if self.block_mode == XLA and not feeds:
             return self._look_and_step(feeder, plan, keep_batch)
         key = (plan.key, tuple(f.name for f in feeds), keep_batch)
         compiled = self._function(
@@ -203,7 +215,9 @@ class StepProgram:
         def place() -> list[tf.Tensor]:
             values = [given[n] for n in fed]
             rewrite = _rewrite(self.block_mode)
-            return self.trace.place(fetches, list(fed.values()), values, rewrite)
+            placed = self.trace.place(fetches, list(fed.values()), values, rewrite)
+            self._count_step()
+            return placed
 
         in_loops = self.block_mode == SINGLE_THREAD and tf_private.onednn_in_all_graphs()
         values = _in_a_body(place, fetches, self.trace.global_step) if in_loops else place()
@@ -215,36 +229,41 @@ class StepProgram:
     # A look under XLA. The step itself is the compiled one: whether somebody looks changes no
     # bit of the variables. What is fetched is computed beside it.
 
-    def _only_looks(self, plan: FetchPlan) -> bool:
-        """Whether computing the fetches (other than the step itself) changes nothing."""
-        wanted = [getattr(f, "op", f) for f in self._beside_step(plan)]
-        return not any(effects.changes_state(op) for op in effects.ancestors(wanted).values())
-
-    def _beside_step(self, plan: FetchPlan) -> list[tf.Tensor | tf.Operation]:
-        return [f for f in plan.graph_fetches if not any(f is target for target in self.targets)]
-
     def _look_and_step(self, feeder: Feeder, plan: FetchPlan, keep_batch: bool) -> StepResult:
         batch = feeder.next_batch()
-        wanted = self._beside_step(plan)
+        fetches = [f for f in plan.graph_fetches if not any(f is t for t in self.targets)]
         values: list[tf.Tensor] = []
-        if plan.reads or wanted:
-            key = ("look", plan.key, self._shapes_key)
-            if key not in self._compiled:
-                self._compiled[key] = Compiled(
-                    lambda *b: [
-                        *(v.read_value() for v in plan.reads),
-                        *self.trace.place(wanted, self.trace.inputs, b),
-                    ],
-                    SINGLE_THREAD,
-                    *batch,
-                )
-            values = self._compiled[key](*batch)
+        if plan.reads or fetches:
+            key = (plan.key, self._shapes_key)
+            if key not in self._looks:
+                build = lambda *b: [  # noqa: E731
+                    *(v.read_value() for v in plan.reads),
+                    *self.trace.place(fetches, self.trace.inputs, b),
+                ]
+                compiled = Compiled(build, SINGLE_THREAD, *batch)
+                self._looks[key] = compiled, self._written_twice(fetches)
+            look, undone = self._looks[key]
+            before = [v.read_value() for v in undone]
+            values = look(*batch)
+            for variable, value in zip(undone, before, strict=True):
+                variable.assign(value)
         result = self.loop_on(batch, 1, XLA)
         fetched, _ = as_asked(plan, values)
         step = int(self.trace.global_step.read_value())
         return StepResult(result, step, fetched, batch if keep_batch else [])
 
+    def _written_twice(self, fetches: Sequence[tf.Tensor | tf.Operation]) -> list[tf.Variable]:
+        """The variables that the step writes, and computing `fetches` that wait for it as well."""
+        step = {op.name for op in gates.needed([self._result, *self.targets])}
+        both = {op.name for op in gates.needed(fetches)} & step
+        graph, variables = self.trace.graph, self.trace.variables.by_name.values()
+        return [v for v in variables if any(w.name in both for w in effects.writes_to(graph, [v]))]
+
     # Shared
+
+    def _before_steps(self) -> None:
+        if self.trace.draws is not None:
+            self.trace.draws.settle()
 
     def _function(self, key: Any, build: Callable[..., Any], *args: Any) -> Compiled:
         shapes = tuple((a.shape, a.dtype) for a in args[1:])

@@ -20,6 +20,9 @@ from estimand.engine.snapshot import SnapshotMemory
 from estimand.engine.tracing import BuiltModel
 
 
+DRAWS = "draws"  # how many steps have drawn random numbers, as noted beside a checkpoint
+
+
 @dataclass(frozen=True)
 class SavedVariable:
     """One variable as a checkpoint holds it."""
@@ -172,6 +175,8 @@ class ModelSaver:
             )
         companion: list[Entry] = []
         meta: dict[str, Any] = {"complete": False}
+        if (draws := getattr(self._trace, "draws", None)) is not None:
+            meta[DRAWS] = draws.steps
         if self.position is not None:
             companion, meta["input"] = self.position.take()
         return writer.save(

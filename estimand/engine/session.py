@@ -65,6 +65,8 @@ class TracedSession(tf_private.SessionInterface):
                         feeds.append(tensor)
                         values.append(value)
         results = iter(self.trace.prune(graph_fetches, feeds)(*values))
+        if self.trace.draws is not None:
+            self.trace.draws.ran_between()
         return [
             None if isinstance(f, tf.Operation) else fetching.to_numpy(next(results))
             for f in graph_fetches

@@ -76,6 +76,7 @@ class Trace:
     data_checked: bool = False
     kept: list[Any] = field(default_factory=list)
     metrics: MetricSet | None = None
+    draws: randomness.Draws | None = None  # where there are random ops
     _copy: GraphCopy | None = None
     _pruned: dict[tuple[str, ...], Any] = field(default_factory=dict)
 
@@ -267,9 +268,12 @@ def _finish(trace: Trace) -> None:
         needed = effects.ancestors([getattr(train_op, "op", train_op), *writes])
         effects.warn_about_unwired_updates(graph, needed)
         randomness.warn_about_uncovered_ops(needed.values())
-        randomness.key_random_ops_by_step(
-            graph, trace.global_step, replicas.number_of_worker(trace.strategy)
-        )
+        if randomness.has_random_ops(graph):
+            # Workers that do not wait for each other share nothing but the global step.
+            trace.draws = None if variables.asynchronous else randomness.Draws()
+            count = trace.draws or trace.global_step
+            worker = replicas.number_of_worker(trace.strategy)
+            randomness.key_random_ops(graph, count, worker)
 
 
 def _summary_op(graph: tf.Graph, spec: EstimatorSpec) -> tf.Tensor | None:

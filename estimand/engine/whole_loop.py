@@ -11,32 +11,19 @@ compiled loop, and a wrong one is the error that it is elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from estimand.engine import effects
+from estimand.engine import gates
 from estimand.engine.tracing import Trace
 
 _MOST_STEPS = 100
 _FEWEST_STEPS = 10
 _MOST_BYTES = 16 * 2**20
 
-# XLA compiles these away or cannot take them at all; drawing random numbers it does its own way.
-_CANNOT = (
-    "Assert", "PyFunc", "EagerPyFunc", "Print", "WriteFile", "ReadFile", "LookupTable", "HashTable",
-    "MutableHashTable", "Queue", "Iterator", "Send", "Recv", "Collective", "RandomUniform",
-    "RandomStandardNormal", "TruncatedNormal", "RandomShuffle", "Multinomial", "RandomGamma",
-    "RandomPoisson", "StatefulRandom", "Stack", "Barrier", "Unique", "Where", "SparseTensor",
-    "DynamicPartition", "DecodeCSV", "ParseExample", "ParseSingleExample", "Bucketize",
-)  # fmt: skip
-# An index out of range is an error in TensorFlow; XLA takes the nearest one.
-_UNCHECKED = ("Gather", "ResourceGather", "ResourceScatter", "Scatter", "TensorScatter")
-_OF_LABELS = "SparseSoftmaxCrossEntropyWithLogits"
 _HANDED_ON = ("Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "Cast")
 _SLOWER = ("Conv", "DepthwiseConv", "MaxPool", "AvgPool", "FusedBatchNorm")
-
-_Targets = Sequence[tf.Operation | tf.Tensor]
 
 
 def shapes_of_batch(trace: Trace, batch_size: int | None) -> list[tf.TensorShape]:
@@ -50,43 +37,24 @@ def shapes_of_batch(trace: Trace, batch_size: int | None) -> list[tf.TensorShape
     ]
 
 
-def obstacle(trace: Trace, targets: _Targets, shapes: Sequence[tf.TensorShape]) -> str | None:
-    """Why the steps cannot be compiled into one piece; None: they may be."""
-    if trace.strategy is not None:
-        return "it runs on several devices"
-    for tensor, shape in zip(trace.inputs, shapes, strict=True):
-        if not shape.is_fully_defined():
-            return f"the shape {shape} of its input is not fixed (try batch(drop_remainder=True))"
-        if tensor.dtype in (tf.string, tf.variant, tf.resource):
-            return f"its input has the type {tensor.dtype.name}"
-    if _capacity(trace.inputs, shapes) < _FEWEST_STEPS:
-        return "its batches are too large"
-    needed = _needed(targets)
-    for op in needed:
-        if op.type.startswith(_CANNOT):
-            return f"it uses the op {op.type} ({op.name})"
-        if any(t.dtype == tf.string for t in op.outputs):
-            return f"it computes with strings ({op.name})"
-    names = {op.name for op in needed}
-    for outer, inner in trace.graph.captures:  # type: ignore[attr-defined]
-        if inner.op.name in names and not hasattr(outer, "numpy"):
-            return f"it uses {inner.op.name}, which is no variable"
-    return None
+def too_large(trace: Trace, shapes: Sequence[tf.TensorShape]) -> bool:
+    """Whether too few batches would fit into the stack to be worth it."""
+    return _capacity(trace.inputs, shapes) < _FEWEST_STEPS
 
 
-def is_promising(trace: Trace, targets: _Targets) -> bool:
+def is_promising(trace: Trace, targets: gates.Targets) -> bool:
     """Whether to try it unasked: where it may be faster, and meets bad data as TensorFlow does."""
-    unwanted = any(op.type.startswith(_UNCHECKED + _SLOWER) for op in _needed(targets))
-    return not unwanted and None not in _labels(trace, targets)
+    slower = any(op.type.startswith(_SLOWER) for op in gates.needed(targets))
+    return not slower and None not in _labels(trace, targets)
 
 
-def _labels(trace: Trace, targets: _Targets) -> list[tuple[int, int] | None]:
+def _labels(trace: Trace, targets: gates.Targets) -> list[tuple[int, int] | None]:
     """For each loss that takes class numbers: which of the inputs they are, and how many there
     may be; None where they come from elsewhere."""
     inputs = {tensor.name: i for i, tensor in enumerate(trace.inputs)}
     found: list[tuple[int, int] | None] = []
-    for op in _needed(targets):
-        if op.type == _OF_LABELS:
+    for op in gates.needed(targets):
+        if op.type == gates.OF_LABELS:
             classes, labels = op.inputs[0].shape[-1], op.inputs[1]
             while labels.op.type in _HANDED_ON:
                 labels = labels.op.inputs[0]
@@ -101,10 +69,6 @@ def _capacity(inputs: Sequence[tf.Tensor], shapes: Sequence[tf.TensorShape]) -> 
     return int(min(_MOST_STEPS, _MOST_BYTES // max(1, size)))
 
 
-def _needed(targets: Iterable[tf.Operation | tf.Tensor]) -> list[tf.Operation]:
-    return list(effects.ancestors(getattr(t, "op", t) for t in targets).values())
-
-
 class WholeLoop:
     """The compiled loop; `one_step` places a step on a batch into the graph being built."""
 
@@ -114,7 +78,7 @@ class WholeLoop:
         shapes: Sequence[tf.TensorShape],
         one_step: Callable[[list[tf.Tensor]], tf.Tensor],
         result_type: tf.DType,
-        targets: _Targets = (),
+        targets: gates.Targets = (),
     ) -> None:
         self._labels = [pair for pair in _labels(trace, targets) if pair is not None]
         self.capacity = _capacity(trace.inputs, shapes)

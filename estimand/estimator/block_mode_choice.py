@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.config import RunConfig
-from estimand.engine import block_mode
+from estimand.engine import block_mode, gates
 from estimand.engine.compiled import ONEDNN, PLAIN, XLA
 from estimand.engine.feeding import Feeder
 from estimand.engine.model_dir import RunRecord
@@ -40,7 +40,7 @@ class BlockModeChoice:
         program, recorded = self.program, self.record.block_mode
         program.block_mode = PLAIN
         program.expect_batches_of(self.feeder.batch_size)
-        if self.config.train_distribute is not None:
+        if gates.device_problem(program.trace) is not None:
             return None  # only the ordinary executor knows several devices
         if self.config.block_mode != "auto":
             program.block_mode = self._possible(self.config.block_mode)
@@ -53,8 +53,10 @@ class BlockModeChoice:
                 return None
             return lambda batch: setattr(program, "block_mode", mode)
         steps = self._steps_to_go(start_step, target)
-        tried = block_mode.may_be_tried(program.trace, program.targets)
-        if not (tried and block_mode.pays(program, steps)):
+        # A run with a seed is to come out the same wherever and whenever it is started: what a
+        # stopwatch says does not decide how.
+        tried = self.config.tf_random_seed is None and block_mode.pays(program, steps)
+        if not (tried and block_mode.may_be_tried(program.trace, program.targets)):
             program.block_mode = block_mode.guess(program.trace)
             self._keep(start_step)
             return None
@@ -85,7 +87,7 @@ class BlockModeChoice:
         if mode != XLA:
             return mode
         problem = "the length of its input is not known" if self._input_may_end() else None
-        problem = problem or self.program.compiling_problem()
+        problem = problem or self.program.compiling_problem(asked=True)
         if problem is None:
             return mode
         other = block_mode.guess(self.program.trace)

@@ -28,7 +28,7 @@ from estimand.engine.loop import TrainingLoop
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.program import StepProgram
 from estimand.engine.progress import Progress
-from estimand.engine.saving import ModelSaver, v1_saver
+from estimand.engine.saving import DRAWS, ModelSaver, v1_saver
 from estimand.engine.session import TracedSession
 from estimand.engine.tracing import Trace
 from estimand.estimator import served, teamwork
@@ -161,6 +161,8 @@ class _Run:
         initialization.start_locals(self.trace, self.session)
         live.store.mark_changed()
         self.start_step = int(self.trace.global_step.numpy())
+        if self.trace.draws is not None:
+            self.trace.draws.start(int(self.meta.get(DRAWS, self.start_step)))
 
     def _call_input_fn(self, input_fn: Callable[..., Any]) -> ModelInput:
         estimator = self.estimator

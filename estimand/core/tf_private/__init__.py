@@ -34,6 +34,7 @@ from estimand.core.tf_private.execution import (
 from estimand.core.tf_private.graphs import (
     add_control_inputs,
     capture,
+    is_stateful,
     make_graph_tensors_hashable,
     order_control_flow_bodies,
     replace_input,
@@ -143,6 +144,7 @@ __all__ = [
     "inform",
     "initializer_set_from_checkpoint",
     "is_spec_of_none",
+    "is_stateful",
     "kept_resources",
     "keras_gradients_are_summed",
     "keras_kind",

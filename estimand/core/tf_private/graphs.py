@@ -109,3 +109,11 @@ def order_control_flow_bodies(graph: tf.Graph) -> None:
     dependencies. Without them what Keras code assigns inside a body races or is lost.
     """
     graph._add_control_dependencies = True
+
+
+def is_stateful(op_type: str) -> bool:
+    """Whether TensorFlow says that an op has a state or an effect; also of ops it does not know."""
+    from tensorflow.python.framework import op_def_registry
+
+    definition = op_def_registry.get(op_type)
+    return definition is None or definition.is_stateful
