@@ -38,6 +38,7 @@ _ENOUGH_SECONDS = 0.3
 _CLEAR_LEAD = 0.85
 _SMALL_MODEL_PARAMETERS = 50_000
 
+
 def may_be_tried(trace: Trace, targets: Sequence[tf.Operation | tf.Tensor]) -> bool:
     """Whether steps may be run for a trial and undone afterwards."""
     size = sum(v.shape.num_elements() * v.dtype.size for v in _fixed_size_variables(trace))
@@ -57,6 +58,8 @@ def pays(program: StepProgram, steps: int | None) -> bool:
 
 def suits_onednn(program: StepProgram) -> bool:
     """Whether the model has convolutions, and TensorFlow kernels for them that it leaves out."""
+    if gates.device_problem(program.trace) is not None:
+        return False
     found = convolutions.has_convolutions(gates.needed(program.targets))
     return found and tf_private.onednn_kernels_to_ask_for()
 
@@ -67,6 +70,12 @@ def guess(trace: Trace) -> str:
         return PLAIN
     parameters = sum(v.shape.num_elements() for v in _fixed_size_variables(trace) if v.trainable)
     return SINGLE_THREAD if parameters <= _SMALL_MODEL_PARAMETERS else PLAIN
+
+
+def by_rule(program: StepProgram) -> str:
+    """For runs that are to come out the same each time: what size and ops of the model say."""
+    mode = guess(program.trace)
+    return ONEDNN if mode == PLAIN and suits_onednn(program) else mode
 
 
 def measure(

@@ -16,9 +16,11 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.engine.distributed.mirrored import copies
+from estimand.engine.engine_variable import written_by_hand
 
 _log = logging.getLogger("tensorflow")
 
+_OF_V1_OPTIMIZERS = ("ResourceApply", "ResourceSparseApply")
 _READS = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape"})
 
 
@@ -26,8 +28,10 @@ def order_program_effects(graph: tf.Graph, variables: Iterable[tf.Variable]) -> 
     """Put all uses of `variables` into program order; returns the writing ops.
 
     Each op waits for the write before it, each write also for the reads before it. Creation
-    order is a topological order, so no cycle can arise.
+    order is a topological order, so no cycle can arise. What v1 code writes (its optimizers may
+    train Keras layers) is left to the wires it has made.
     """
+    by_hand = written_by_hand(graph)
     position = {op.name: i for i, op in enumerate(graph.get_operations())}
     inside = {id(outer): inner for outer, inner in graph.captures}  # type: ignore[attr-defined]
     writes: dict[str, tf.Operation] = {}
@@ -38,6 +42,8 @@ def order_program_effects(graph: tf.Graph, variables: Iterable[tf.Variable]) -> 
         last_write: tf.Operation | None = None
         reads: list[tf.Operation] = []
         for op in sorted(handle.consumers(), key=lambda o: position[o.name]):
+            if op.name in by_hand or op.type.startswith(_OF_V1_OPTIMIZERS):
+                continue
             before = [last_write] if last_write is not None else []
             if _writes(op, handle):
                 before += reads

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +24,62 @@ class VariableOp:
     traceback: Any = None
 
 
+_WRITTEN_BY_HAND = "estimand/written_by_hand"
+
+
+def written_by_hand(graph: tf.Graph) -> set[str]:
+    """The ops that v1 code made to write to variables of Keras: they run if it says so only."""
+    return set(graph.get_collection(_WRITTEN_BY_HAND))
+
+
+def _called_by_keras() -> bool:
+    """Whether Keras is the one that calls a method of a variable, maybe through TensorFlow."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if not module.startswith(("tensorflow.", "contextlib")):
+            return module.startswith("keras.src")
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def _writing(name: str) -> Callable[..., Any]:
+    """A method of variables that notes for whom it writes.
+
+    Keras code relies on program order. v1 code wires what it writes: `variable.assign` only makes
+    an op, and an optimizer of its own may write so to the variables of Keras layers.
+    """
+
+    def write(self: Any, *args: Any, **kwargs: Any) -> Any:
+        original = getattr(super(V1Answers, self), name)
+        if not self.of_keras or tf.executing_eagerly() or _called_by_keras():
+            return original(*args, **kwargs)
+        graph = tf.compat.v1.get_default_graph()
+        first = len(graph.get_operations())
+        result = original(*args, **kwargs)
+        for op in graph.get_operations()[first:]:
+            graph.add_to_collection(_WRITTEN_BY_HAND, op.name)
+        return result
+
+    write.__name__ = name
+    return write
+
+
 class V1Answers:
     """The answers, for any class of eager variables."""
 
+    of_keras = False  # made by Keras code
     _estimand_initial_value: Any = None
+
+    assign = _writing("assign")
+    assign_add = _writing("assign_add")
+    assign_sub = _writing("assign_sub")
+    scatter_add = _writing("scatter_add")
+    scatter_sub = _writing("scatter_sub")
+    scatter_update = _writing("scatter_update")
+    scatter_nd_add = _writing("scatter_nd_add")
+    scatter_nd_sub = _writing("scatter_nd_sub")
+    scatter_nd_update = _writing("scatter_nd_update")
 
     # A variable of a v1 graph may be in a set and is equal to itself only.
     def __hash__(self) -> int:

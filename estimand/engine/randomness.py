@@ -98,8 +98,8 @@ class Draws:
         """In the graph of a step: the next one is another."""
         self.variable.assign_add([0, 1], read_value=False)
 
-    def ran_between(self) -> None:
-        """Something was run that is no step: the next such run draws other numbers."""
+    def run_between(self) -> None:
+        """Something is run that is no step: it draws other numbers than any before."""
         self.variable.assign_add([_NEXT_RUN, 0], read_value=False)
         self._between = True
 

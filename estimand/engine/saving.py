@@ -19,7 +19,6 @@ from estimand.engine.session import TracedSession
 from estimand.engine.snapshot import SnapshotMemory
 from estimand.engine.tracing import BuiltModel
 
-
 DRAWS = "draws"  # how many steps have drawn random numbers, as noted beside a checkpoint
 
 

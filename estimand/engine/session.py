@@ -64,9 +64,9 @@ class TracedSession(tf_private.SessionInterface):
                     if tensor.name not in fed:
                         feeds.append(tensor)
                         values.append(value)
-        results = iter(self.trace.prune(graph_fetches, feeds)(*values))
         if self.trace.draws is not None:
-            self.trace.draws.ran_between()
+            self.trace.draws.run_between()
+        results = iter(self.trace.prune(graph_fetches, feeds)(*values))
         return [
             None if isinstance(f, tf.Operation) else fetching.to_numpy(next(results))
             for f in graph_fetches

@@ -231,7 +231,11 @@ def building_scopes(seed: int | None) -> Iterator[None]:
         if seed is not None:
             random.seed(seed)
         try:
-            with tf_private.fresh_keras_names(), tf_private.v1_summaries_stay_v1():
+            with (
+                tf_private.fresh_keras_names(),
+                tf_private.v1_summaries_stay_v1(),
+                tf_private.like_a_v1_graph(),
+            ):
                 yield
         finally:
             random.setstate(state)

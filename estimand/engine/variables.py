@@ -8,6 +8,7 @@ checkpoint of these variables therefore reads exactly like one of `tf.estimator`
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import itertools
@@ -90,6 +91,7 @@ class VariableStore:
         self._shared: dict[str, EngineVariable] = {}
         self._foreign: dict[int, tuple[str, tf.Variable]] = {}
         self._keras_variables: dict[int, Any] = {}
+        self._saved_models: dict[tuple[str, int], Any] = {}
         # Where each variable's present value came from, as a checkpoint and a name in it (which
         # may be that of its average); absent = not from a checkpoint.
         self._loaded: dict[str, str] = {}
@@ -124,8 +126,25 @@ class VariableStore:
             asynchronous=self.servers is not None and training,
         )
         graph.add_to_collection(_TRACED, traced)
-        with self.extending(traced):
+        with self.extending(traced), tf_private.loading_saved_models(self._loader()):
             yield traced
+
+    def _loader(self) -> Callable[[Callable[[], Any], str], Any]:
+        """Loads each SavedModel that a model function asks for once, for all modes.
+
+        Its variables are then like others that were made outside of the model function.
+        """
+        asked: collections.Counter[str] = collections.Counter()
+
+        def load_once(load: Callable[[], Any], what: str) -> Any:
+            asked[what] += 1
+            key = (what, asked[what])
+            if key not in self._saved_models:
+                with tf.Graph().as_default(), tf_private.eager_mode():  # without our creators
+                    self._saved_models[key] = load()
+            return self._saved_models[key]
+
+        return load_once
 
     @contextlib.contextmanager
     def extending(self, traced: TracedVariables) -> Iterator[None]:
@@ -208,6 +227,7 @@ class VariableStore:
         if local:
             traced.local[name] = variable
         if keras_variable is not None:
+            variable.of_keras = True
             traced.tf2_style[name] = variable
             traced.keras_variables[id(variable)] = keras_variable
             if not local:

@@ -55,9 +55,11 @@ class BlockModeChoice:
         steps = self._steps_to_go(start_step, target)
         # A run with a seed is to come out the same wherever and whenever it is started: what a
         # stopwatch says does not decide how.
-        tried = self.config.tf_random_seed is None and block_mode.pays(program, steps)
+        seeded = self.config.tf_random_seed is not None
+        tried = not seeded and block_mode.pays(program, steps)
         if not (tried and block_mode.may_be_tried(program.trace, program.targets)):
-            program.block_mode = block_mode.guess(program.trace)
+            rule = block_mode.by_rule(program) if seeded else block_mode.guess(program.trace)
+            program.block_mode = rule
             self._keep(start_step)
             return None
 

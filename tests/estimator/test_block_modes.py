@@ -185,7 +185,7 @@ def test_a_long_run_tries_xla_and_keeps_it_for_the_resumed_run(
     monkeypatch.setattr(block_mode, "_TRIAL_SECONDS", 0.001)
     model_fn = model_fn_of(v1_logits, momentum)
     stop = est.StopAtStepHook(last_step=20)
-    estimator = est.Estimator(model_fn, str(tmp_path), run_config())
+    estimator = est.Estimator(model_fn, str(tmp_path), run_config(tf_random_seed=None))
     estimator.train(input_fn, max_steps=5000, hooks=[stop])
     assert tried == [["plain", "single_thread"], ["single_thread", "xla"]]
     assert_weights(estimator, numpy_train(numpy_momentum, 20))  # trial steps left no trace
@@ -198,7 +198,9 @@ def test_a_short_run_does_not_try_xla(tmp_path: Path, monkeypatch: Any) -> None:
         block_mode, "_winner", lambda seconds, expected: tried.extend(seconds) or expected
     )
     monkeypatch.setattr(block_mode, "_TRIAL_SECONDS", 0.001)
-    estimator = est.Estimator(model_fn_of(v1_logits, momentum), str(tmp_path), run_config())
+    estimator = est.Estimator(
+        model_fn_of(v1_logits, momentum), str(tmp_path), run_config(tf_random_seed=None)
+    )
     estimator.train(input_fn, max_steps=1000, hooks=[est.StopAtStepHook(last_step=2)])
     assert tried == ["plain", "single_thread"]
 
@@ -220,7 +222,7 @@ def test_convolutions_try_onednn_in_runs_of_some_length(tmp_path: Path, monkeypa
         block_mode, "_winner", lambda seconds, expected: tried.extend(seconds) or "onednn"
     )
     monkeypatch.setattr(block_mode, "_TRIAL_SECONDS", 0.001)
-    estimator = est.Estimator(with_a_convolution, str(tmp_path), run_config())
+    estimator = est.Estimator(with_a_convolution, str(tmp_path), run_config(tf_random_seed=None))
     stop = est.StopAtStepHook(last_step=2)
     estimator.train(input_fn, max_steps=200, hooks=[stop])
     assert tried == ["single_thread", "onednn"]
@@ -237,10 +239,61 @@ def test_a_resumed_run_tells_that_tensorflow_was_switched_to_other_kernels(
 
     model_fn = model_fn_of(v1_logits, momentum)
     with pytest.raises(ConnectionError):
-        est.Estimator(model_fn, str(tmp_path), run_config()).train(
+        est.Estimator(model_fn, str(tmp_path), run_config(tf_random_seed=None)).train(
             input_fn, max_steps=4, hooks=[Crash()]
         )
     now = tf_private.onednn_in_all_graphs()
     monkeypatch.setattr(tf_private, "onednn_in_all_graphs", lambda: not now)
-    est.Estimator(model_fn, str(tmp_path), run_config()).train(input_fn, max_steps=4)
+    est.Estimator(model_fn, str(tmp_path), run_config(tf_random_seed=None)).train(
+        input_fn, max_steps=4
+    )
     assert warnings_logged(f"TF_ENABLE_ONEDNN_OPTS={now:d}")
+
+
+# Looks beside a compiled step
+
+
+def watched_model(features: Any, labels: tf.Tensor, mode: str) -> est.EstimatorSpec:
+    logits = v1_logits(features["x"])
+    one_hot = tf.one_hot(labels, 3)
+    loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(one_hot, logits))
+    # A metric of the training, as TF1 code has it: looking at it updates it.
+    accuracy = v1.metrics.accuracy(labels, tf.argmax(logits, 1))
+    v1.summary.scalar("accuracy", accuracy[1])
+    op = momentum().minimize(loss, v1.train.get_global_step())
+    with tf.control_dependencies([op]):
+        weights = next(v for v in v1.trainable_variables() if v.op.name == "logits/bias")
+        tf.identity(weights.read_value(), name="after_the_step")
+    return est.EstimatorSpec(mode, loss=loss, train_op=op)
+
+
+class AfterTheStep(est.SessionRunHook):
+    cadence = est.every(steps=3)
+
+    def __init__(self) -> None:
+        self.seen: Any = None
+
+    def before_run(self, run_context: Any) -> Any:
+        return est.SessionRunArgs("after_the_step:0")
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self.seen = run_values.results
+
+
+def test_looks_that_change_something_leave_the_compiled_step_alone(tmp_path: Path) -> None:
+    found = []
+    hook = AfterTheStep()
+    for name, every, hooks in (("none", None, []), ("metric", 7, []), ("after", 5, [hook])):
+        config = run_config(block_mode="xla", save_summary_steps=every)
+        estimator = est.Estimator(watched_model, str(tmp_path / name), config)
+        estimator.train(input_fn, steps=19, hooks=hooks)
+        found.append({n: v.tobytes() for n, v in weights_of(estimator).items()})
+    assert found[0] == found[1] == found[2]
+    np.testing.assert_allclose(hook.seen, estimator.get_variable_value("logits/bias"), atol=1e-6)
+
+
+def test_a_run_with_a_seed_is_not_measured(model_dir: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(block_mode, "measure", lambda *_, **__: pytest.fail("measured"))
+    config = run_config(block_mode="auto", tf_random_seed=1)
+    estimator = est.Estimator(model_fn_of(v1_logits, momentum), model_dir, config)
+    estimator.train(input_fn, steps=1200)

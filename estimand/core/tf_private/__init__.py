@@ -104,10 +104,14 @@ from estimand.core.tf_private.strategies import (
 from estimand.core.tf_private.summaries import (
     v1_summaries_stay_v1,
 )
+from estimand.core.tf_private.v1_graphs import (
+    kept_resources,
+    like_a_v1_graph,
+    loading_saved_models,
+)
 from estimand.core.tf_private.variables import (
     get_variable_is_creating,
     initializer_set_from_checkpoint,
-    kept_resources,
     new_saved_model_message,
     object_graph_names,
     save_like,
@@ -161,7 +165,9 @@ __all__ = [
     "keras_variable_being_created",
     "keras_variables_by_place",
     "keras_variables_on_loan",
+    "like_a_v1_graph",
     "list_directory",
+    "loading_saved_models",
     "make_graph_tensors_hashable",
     "make_onednn",
     "new_saved_model_message",

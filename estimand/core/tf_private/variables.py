@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -23,19 +22,6 @@ def get_variable_is_creating(depth: int = 8) -> bool:
         if frame.f_code.co_name == "_get_single_variable":
             return True
     return False
-
-
-@contextlib.contextmanager
-def kept_resources() -> Iterator[list[Any]]:
-    """The lookup tables and other resources created inside.
-
-    Such an object destroys its table when Python drops it, though a traced graph still uses it.
-    """
-    from tensorflow.python.trackable import resource
-
-    tracker = resource.ResourceTracker()
-    with resource.resource_tracker_scope(tracker):
-        yield tracker.resources
 
 
 def saver_variables(saver: Any) -> dict[str, Any] | None:
