@@ -297,3 +297,24 @@ def test_a_run_with_a_seed_is_not_measured(model_dir: str, monkeypatch: Any) -> 
     config = run_config(block_mode="auto", tf_random_seed=1)
     estimator = est.Estimator(model_fn_of(v1_logits, momentum), model_dir, config)
     estimator.train(input_fn, steps=1200)
+
+
+class Shapes(est.SessionRunHook):
+    def before_run(self, run_context: Any) -> Any:
+        return est.SessionRunArgs(["shape_of_x:0", "handed_on:0"])
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self.seen = [value.tolist() for value in run_values.results]
+
+
+@pytest.mark.parametrize("mode", ["plain", "single_thread"])
+def test_a_shape_can_be_looked_at(model_dir: str, mode: str) -> None:
+    def model_fn(features: Any, labels: tf.Tensor, mode: str) -> est.EstimatorSpec:
+        tf.identity(tf.shape(features["x"], name="shape_of_x"), name="handed_on")
+        return model_fn_of(v1_logits, momentum)(features, labels, mode)
+
+    hook = Shapes()
+    est.Estimator(model_fn, model_dir, run_config(block_mode=mode)).train(
+        input_fn, steps=2, hooks=[hook]
+    )
+    assert hook.seen == [[12, 4], [12, 4]]
