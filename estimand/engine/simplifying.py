@@ -219,10 +219,11 @@ class _Simplifier:
         while order:  # no recursion: chains may be thousands of ops long
             current = order[-1]
             node = self._nodes.get(current)
-            if node is None:  # given from outside
-                self._waits[current] = {}
             if current in self._waits:
                 order.pop()
+                continue
+            if node is None:  # given from outside
+                self._waits[current] = {}
                 continue
             if not op_kinds.is_total(node):
                 self._waits[current] = {current: None}
