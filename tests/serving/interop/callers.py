@@ -27,7 +27,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,7 +38,12 @@ HERE = Path(__file__).parent
 NODE_MODULES = Path(
     os.environ.get("ESTIMAND_NODE_MODULES", HERE.parents[2] / ".interop" / "node_modules")
 )
-NAMES = ("python", "python-asyncio", "node", "c++")
+# `make interop` tries all cases on all transports; else some stand for the others.
+ALL = os.environ.get("ESTIMAND_INTEROP") == "all"
+NAMES = ("python", "python-asyncio", "node", "c++", *(("go", "java") if ALL else ()))
+TRANSPORTS = ("plain", "tls", "socket") if ALL else ("tls",)
+# What Debian's versions of them cannot do.
+CANNOT = {"go": ("socket",), "java": ("socket", "tls")}
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,7 @@ class Outcome:
 class Caller:
     """One of the clients, and where it calls."""
 
+    name: str
     command: list[str]
     folder: Path
     address: str = ""
@@ -59,7 +65,7 @@ class Caller:
     _count: itertools.count = field(default_factory=itertools.count)
 
     def at(self, address: str, ca: Path | None = None) -> Caller:
-        return Caller(self.command, self.folder, address, ca, self._count)
+        return Caller(self.name, self.command, self.folder, address, ca, self._count)
 
     def begin(
         self, path: str, requests: Sequence[bytes], metadata: Sequence[str] = (), **options: int
@@ -114,27 +120,67 @@ def command_of(name: str, cache: Path) -> list[str]:
     if name.startswith("python"):
         return [sys.executable, str(HERE / "call.py"), f"library={name.partition('-')[2]}"]
     if name == "node":
-        program = shutil.which("node")
-        if program is None or not (NODE_MODULES / "@grpc/grpc-js").exists():
-            pytest.skip("needs node and @grpc/grpc-js: make interop")
-        return [program, str(HERE / "call.js")]
-    return [str(_compiled(cache))]
+        if not (NODE_MODULES / "@grpc/grpc-js").exists():
+            pytest.skip("needs @grpc/grpc-js: make interop")
+        return [_needed("node"), str(HERE / "call.js")]
+    if name == "go":
+        return [str(_made(cache / "call-go", HERE / "call.go", _build_go))]
+    if name == "java":
+        made = _made(cache / "call-java", HERE / "Call.java", _build_java)
+        return [_needed("java"), "-Xmx1g", "-cp", _class_path(made), "Call"]
+    return [str(_made(cache / "call-cc", HERE / "call.cc", _build_cc))]
 
 
-def _compiled(cache: Path) -> Path:
-    source = HERE / "call.cc"
-    made = cache / f"call-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
-    if made.exists():
-        return made
-    compiler, config = shutil.which("g++"), shutil.which("pkg-config")
-    if compiler is None or config is None:
-        pytest.skip("needs g++ and pkg-config: make interop")
-    flags = subprocess.run(
-        [config, "--cflags", "--libs", "grpc++"], capture_output=True, text=True, check=False
-    )
+_JARS = Path("/usr/share/java")
+
+
+def _made(stem: Path, source: Path, build: Callable[[Path, Path], None]) -> Path:
+    """Of this very source; kept for the next run."""
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+    made = stem.with_name(f"{stem.name}-{digest}")
+    if not made.exists():
+        new = Path(f"{made}.new")
+        build(source, new)
+        os.rename(new, made)
+    return made
+
+
+def _needed(program: str) -> str:
+    found = shutil.which(program)
+    if found is None:
+        pytest.skip(f"needs {program}: make interop")
+    return found
+
+
+def _build_cc(source: Path, made: Path) -> None:
+    compiler, config = _needed("g++"), _needed("pkg-config")
+    asked = [config, "--cflags", "--libs", "grpc++"]
+    flags = subprocess.run(asked, capture_output=True, text=True, check=False)
     if flags.returncode:
         pytest.skip("needs libgrpc++-dev: make interop")
-    command = [compiler, "-O1", "-std=c++17", str(source), "-o", f"{made}.new"]
+    command = [compiler, "-O1", "-std=c++17", str(source), "-o", str(made)]
     subprocess.run([*command, *flags.stdout.split()], check=True, timeout=280)
-    os.rename(f"{made}.new", made)
-    return made
+
+
+def _build_go(source: Path, made: Path) -> None:
+    compiler = _needed("go")
+    if not Path("/usr/share/gocode/src/google.golang.org/grpc").exists():
+        pytest.skip("needs golang-google-grpc-dev: make interop")
+    where = {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": f"{made}.cache"}
+    command = [compiler, "build", "-o", str(made), str(source)]
+    subprocess.run(command, check=True, timeout=280, env={**os.environ, **where})
+    shutil.rmtree(where["GOCACHE"])
+
+
+def _class_path(*more: Path) -> str:
+    names = ("grpc-", "netty-", "perfmark-", "opencensus-", "guava.", "failureaccess")
+    jars = [file for file in _JARS.glob("*.jar") if file.name.startswith(names)]
+    return os.pathsep.join(map(str, [*jars, *more]))
+
+
+def _build_java(source: Path, made: Path) -> None:
+    compiler = _needed("javac")
+    if not all((_JARS / f"{name}.jar").exists() for name in ("grpc-netty", "perfmark-api")):
+        pytest.skip("needs libgrpc-java and libperfmark-java: make interop")
+    command = [compiler, "-cp", _class_path(), "-d", str(made), str(source)]
+    subprocess.run(command, check=True, timeout=280)

@@ -24,7 +24,7 @@ def caller(
 ) -> Caller:
     cache = Path(pytestconfig.cache.mkdir("interop"))
     command = command_of(request.param, cache)
-    return Caller(command, tmp_path_factory.mktemp(request.param))
+    return Caller(request.param, command, tmp_path_factory.mktemp(request.param))
 
 
 @pytest.fixture(scope="session")

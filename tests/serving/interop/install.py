@@ -19,11 +19,21 @@ _DEBIAN = {
     "pkg-config": "pkg-config",
     "node": "nodejs",
     "npm": "npm",
+    "go": "golang-go",
+    "javac": "default-jdk-headless",
+}
+_FILES = {
+    "/usr/share/gocode/src/google.golang.org/grpc": "golang-google-grpc-dev",
+    "/usr/share/java/grpc-netty.jar": "libgrpc-java",
+    "/usr/share/java/netty-all.jar": "libnetty-java",
+    "/usr/share/java/perfmark-api.jar": "libperfmark-java",
+    "/usr/share/java/guava.jar": "libguava-java",
 }
 
 
 def main(folder: str) -> None:
     packages = [package for program, package in _DEBIAN.items() if shutil.which(program) is None]
+    packages += [package for file, package in _FILES.items() if not Path(file).exists()]
     if not _runs("pkg-config", "--exists", "grpc++"):
         packages.append("libgrpc++-dev")
     if packages and not _installed(packages):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from pathlib import Path
 
@@ -12,13 +11,14 @@ import tensorflow as tf
 from grpc_health.v1 import health_pb2
 from tensorflow_serving.apis import predict_pb2
 
-from tests.serving.interop.callers import Caller, Outcome
+from tests.serving.interop.callers import CANNOT, TRANSPORTS, Caller, Outcome
 from tests.serving.interop.conftest import TOKEN, running
 from tests.serving.running import Server, predict_request
 
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
 HEALTH = "/grpc.health.v1.Health/"
-OK, CANCELLED, LATE, NOT_FOUND, EXHAUSTED, UNIMPLEMENTED, GONE, WHO = 0, 1, 4, 5, 8, 12, 14, 16
+OK, CANCELLED, LATE, NOT_FOUND, EXHAUSTED, UNIMPLEMENTED = 0, 1, 4, 5, 8, 12
+INTERNAL, GONE, WHO = 13, 14, 16
 
 
 def addition(a: float, b: float = 1.0) -> bytes:
@@ -37,14 +37,12 @@ def sums(outcome: Outcome) -> list[list[float]]:
     ]
 
 
-# `make interop` tries each case on each transport; else one of them stands for all.
-TRANSPORTS = ["plain", "tls", "socket"] if os.environ.get("ESTIMAND_INTEROP") == "all" else ["tls"]
-
-
 @pytest.fixture(params=TRANSPORTS)
 def to(
     request: pytest.FixtureRequest, caller: Caller, plain: Server, secure: Server, keys: Path
 ) -> Caller:
+    if request.param in CANNOT.get(caller.name, ()):
+        pytest.skip(f"this {caller.name} cannot: {request.param}")
     if request.param == "tls":
         return caller.at(f"localhost:{secure.port}", keys / "ca.crt")
     return caller.at(f"unix:{plain.socket}" if request.param == "socket" else address(plain))
@@ -110,7 +108,8 @@ def test_tokens_as_metadata(caller: Caller, guarded: Server) -> None:
         assert (set(found.codes), sums(found)) == ({OK}, [[2.0]])
     much = [f"x-{i}:{'v' * 500}" for i in range(60)]
     found = to(PREDICT, addition(1.0), metadata=[f"x-api-key:{TOKEN}", *much])
-    assert found.codes == [EXHAUSTED]
+    # Some libraries see for themselves that it is more than the server takes.
+    assert found.codes in ([EXHAUSTED], [INTERNAL])
 
 
 def test_health_is_asked_and_watched(to: Caller) -> None:
