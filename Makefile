@@ -41,7 +41,7 @@ demo: $(READY)
 test: $(READY)
 	@$(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-# grpc-js, gRPC's C++ library, nghttp2 and curl; what cannot be installed here is said and skipped.
+# gRPC for Node, C++, Go and Java, nghttp2 and curl; what cannot be installed is said and skipped.
 interop: $(READY)
 	@$(PY) tests/serving/interop/install.py .interop
 	@ESTIMAND_INTEROP=all $(PY) -m pytest -rs tests/serving/interop $(ARGS)

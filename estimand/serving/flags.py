@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, fields
+from importlib.util import find_spec
 from typing import Any
 
 from estimand.core.errors import ConfigError
@@ -54,7 +55,9 @@ class Flags:
     host: str = _flag("127.0.0.1", "Address to listen on; 0.0.0.0 for every interface.")
     grpc_socket_path: str = _flag("", "Also listen for gRPC on this UNIX socket.")
     grpc_backend: str = _flag(
-        "grpcio", "grpcio; or lean: an HTTP/2 front of our own, several times as fast."
+        "auto",
+        "lean: an HTTP/2 front of our own, several times as fast; grpcio: Google's; auto: lean, "
+        "but grpcio for --grpc_channel_arguments that only it knows.",
     )
 
     # Models
@@ -212,6 +215,19 @@ class Flags:
         "", "Set auto_mixed_precision in a --tensorflow_session_config_file."
     )
 
+    @property
+    def is_lean(self) -> bool:
+        """Which back end answers gRPC.
+
+        >>> Flags().is_lean, Flags(grpc_channel_arguments="grpc.http2.bdp_probe=0").is_lean
+        (True, False)
+        """
+        if self.grpc_backend != "auto":
+            return self.grpc_backend == "lean"
+        from estimand.serving.lean import limits
+
+        return bool(find_spec("hpack")) and not limits.unknown_arguments(self)
+
     def check(self) -> Flags:
         """Itself, if the values fit together."""
         for problem in _problems(self):
@@ -236,8 +252,8 @@ def _problems(flags: Flags) -> list[str]:
             f"--transition_policy={flags.transition_policy} is unknown. Use availability or "
             "resource."
         )
-    if flags.grpc_backend not in ("grpcio", "lean"):
-        found.append(f"--grpc_backend={flags.grpc_backend} is unknown. Use grpcio or lean.")
+    if flags.grpc_backend not in ("auto", "lean", "grpcio"):
+        found.append(f"--grpc_backend={flags.grpc_backend} is unknown. Use auto, lean or grpcio.")
     if not flags.port and not flags.rest_api_port and not flags.grpc_socket_path:
         found.append(
             "Nowhere to listen: --port=0 and no --rest_api_port. Set one, such as --port=8500."
@@ -260,7 +276,7 @@ def _problems(flags: Flags) -> list[str]:
 
 def _problems_together(flags: Flags) -> list[str]:
     found = []
-    if flags.num_workers > 1 and flags.grpc_socket_path and flags.grpc_backend == "grpcio":
+    if flags.num_workers > 1 and flags.grpc_socket_path and not flags.is_lean:
         found.append(
             "--grpc_socket_path cannot be shared by several workers of grpcio. Add "
             "--grpc_backend=lean, or leave out --num_workers."

@@ -163,7 +163,7 @@ class _Server:
     async def _listen(self, manager: Any) -> None:
         flags = self._flags
         if flags.port or flags.grpc_socket_path:
-            listen = self._listen_lean if flags.grpc_backend == "lean" else self._listen_grpc
+            listen = self._listen_lean if flags.is_lean else self._listen_grpc
             await listen(manager)
         if flags.rest_api_port:
             self._listen_rest(manager)

@@ -78,7 +78,7 @@ def supervise(flags: Flags, say: Callable[[str], object], addresses: list[str]) 
 def open_sockets(flags: Flags) -> Sockets:
     grpc = unix = rest = held = None
     try:
-        if flags.port and flags.grpc_backend == "lean":
+        if flags.port and flags.is_lean:
             grpc = _bound(flags.host, flags.port)
         elif flags.port:
             held = _bound(flags.host, flags.port, each_opens_its_own=True)

@@ -48,6 +48,7 @@ def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         "--rest_api_enable_cors_support",
         "--rest_api_max_body_bytes=1000000",
         "--num_load_threads=2",
+        "--grpc_backend=grpcio",  # tests/serving/lean has the same cases for the other one
         f"--grpc_socket_path={folder / 'socket'}",
     )
     running.socket = folder / "socket"

@@ -254,6 +254,7 @@ def test_a_worker_that_is_killed_takes_only_its_own_requests_along(
         "--model_name=m",
         f"--model_base_path={tmp_path / 'm'}",
         "--num_workers=2",
+        "--grpc_backend=grpcio",
     )
     server.wait_until_ready()
     before = workers_of(server)

@@ -242,7 +242,9 @@ def test_a_worker_that_is_silent_is_killed(monkeypatch) -> None:
 
 
 def test_grpcio_cannot_share_a_unix_socket() -> None:
-    flags = Flags(model_base_path="/m", num_workers=2, grpc_socket_path="/tmp/s")
+    flags = Flags(
+        model_base_path="/m", num_workers=2, grpc_socket_path="/tmp/s", grpc_backend="grpcio"
+    )
     with pytest.raises(ConfigError, match="Add --grpc_backend=lean"):
         flags.check()
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,19 +55,34 @@ class Limits:
     def of(cls, flags: Flags) -> Limits:
         """The flags' limits. Of gRPC's channel arguments, those that mean something here."""
         limits = cls(message_bytes=flags.max_request_bytes)
-        for argument in filter(None, flags.grpc_channel_arguments.split(",")):
-            key, _, value = (part.strip() for part in argument.partition("="))
-            if key in _ARGUMENTS and value.isdecimal():
+        for key, value in _arguments(flags):
+            if key == _COMPRESSION:
+                limits = replace(limits, compress=value == "2")
+            elif _is_known(key, value):
                 name, factor = _ARGUMENTS[key]
                 number: Any = int(value) if factor == 1 else int(value) * factor
                 limits = replace(limits, **{name: number})
-            elif key == "grpc.default_compression_algorithm":
-                limits = replace(limits, compress=value == "2")
             else:
                 log.warning("--grpc_channel_arguments: %s means nothing to the lean back end", key)
         return limits
 
 
+def unknown_arguments(flags: Flags) -> list[str]:
+    """Those of gRPC's channel arguments that mean nothing here."""
+    return [key for key, value in _arguments(flags) if not _is_known(key, value)]
+
+
+def _arguments(flags: Flags) -> Iterator[tuple[str, str]]:
+    for argument in filter(None, flags.grpc_channel_arguments.split(",")):
+        key, _, value = argument.partition("=")
+        yield key.strip(), value.strip()
+
+
+def _is_known(key: str, value: str) -> bool:
+    return key == _COMPRESSION or (key in _ARGUMENTS and value.isdecimal())
+
+
+_COMPRESSION = "grpc.default_compression_algorithm"
 _ARGUMENTS: dict[str, tuple[str, float]] = {
     "grpc.max_receive_message_length": ("message_bytes", 1),
     "grpc.max_concurrent_streams": ("streams", 1),

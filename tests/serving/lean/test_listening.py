@@ -21,6 +21,7 @@ from estimand.serving.lean.health import Health
 from estimand.serving.lean.limits import Limits
 from estimand.serving.lean.listener import LeanServer
 from estimand.serving.lean.streams import Unary
+from estimand.serving.log_floods import Floods
 from estimand.serving.server import _Server
 from tests.serving.lean import fake
 
@@ -41,13 +42,25 @@ def test_the_front_needs_neither_tensorflow_nor_grpcio() -> None:
 
 
 def test_an_unknown_back_end_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"--grpc_backend=fast is unknown\. Use grpcio or lean\."):
+    with pytest.raises(ConfigError, match="--grpc_backend=fast is unknown"):
         Flags(model_base_path="/m", grpc_backend="fast").check()
+
+
+def test_auto_is_lean_where_it_can_do_all_that_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = "grpc.max_connection_age_ms=5000, grpc.default_compression_algorithm=2"
+    assert Flags().is_lean
+    assert Flags(grpc_channel_arguments=known).is_lean
+    more = f"{known},grpc.http2.bdp_probe=0"
+    assert not Flags(grpc_channel_arguments=more).is_lean
+    assert Flags(grpc_channel_arguments=more, grpc_backend="lean").is_lean
+    assert not Flags(grpc_backend="grpcio").is_lean
+    monkeypatch.setitem(sys.modules, "hpack", None)
+    assert not Flags().is_lean
 
 
 def listen_lean(flags: Flags) -> None:
     async def main() -> None:
-        await _Server(flags, print)._listen_lean(manager=None)
+        await _Server(flags, print, Floods())._listen_lean(manager=None)
 
     asyncio.run(main())
 
