@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import re
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from estimand.core import tf_private
 from estimand.core.errors import CheckpointError, InputError
 from estimand.engine.block_slicing import in_blocks
 from estimand.engine.checkpoints import Entry, Wanted, read_tensors
+from estimand.engine.input_fingerprint import Batches, Fingerprint, batches_of
 from estimand.engine.tracing import flatten_batch
 
 _log = logging.getLogger("tensorflow")
@@ -126,17 +128,18 @@ class InputPosition:
 
     A pipeline of TensorFlow ops saves itself, shuffle buffers included. One that runs Python
     code (`from_generator`, `py_function`) cannot: then the number of batches taken is kept, and
-    a resumed run skips as many.
+    a resumed run skips as many. What the input, `dataset`, can be recognized by is noted as well.
     """
 
-    def __init__(self, feeder: Feeder, *, resumable: bool) -> None:
+    def __init__(self, feeder: Feeder, dataset: tf.data.Dataset, *, resumable: bool) -> None:
         self._feeder = feeder
+        self._dataset = dataset
         self._savable = resumable
         self._policy = _FAIL_ON_EXTERNAL_STATE
 
     def take(self) -> tuple[list[Entry], dict[str, Any]]:
         """The position now: what to write into a file of its own, and what to note of it."""
-        record = {"batches": self._feeder.batches * self._feeder.replicas, "kind": "count"}
+        record = {"kind": "count", **self._place()}
         if self._savable:
             try:
                 return [Entry(_KEY, self._serialize())], {**record, "kind": "iterator"}
@@ -151,6 +154,23 @@ class InputPosition:
                 )
         return [], record
 
+    def _place(self) -> dict[str, Any]:
+        """The place in batches and, for an input with batches of another size, in rows."""
+        batches, sizes = self._feeder.batches * self._feeder.replicas, self._sizes
+        return {
+            "batches": batches,
+            "rows": None if sizes is None else sizes.rows_of(batches),
+            "pipeline": self._fingerprint.as_json(),
+        }
+
+    @functools.cached_property
+    def _fingerprint(self) -> Fingerprint:
+        return Fingerprint.of(self._dataset)
+
+    @functools.cached_property
+    def _sizes(self) -> Batches | None:
+        return batches_of(self._dataset)
+
     def _serialize(self) -> tf.Tensor:
         try:
             return tf.raw_ops.SerializeIterator(
@@ -163,10 +183,15 @@ class InputPosition:
             return self._serialize()
 
     @staticmethod
-    def restore(feeder: Feeder, prefix: str) -> None:
+    def restore(feeder: Feeder, prefix: str, *, try_out: bool = False) -> None:
+        """Go to a saved position; `try_out`: see first whether elements that fit come from it."""
         try:
             state = read_tensors(prefix, [Wanted(_KEY, tf.variant, None)])[0]
             tf.raw_ops.DeserializeIterator(resource_handle=feeder.handle, serialized=state)
+            if try_out:
+                with contextlib.suppress(tf.errors.OutOfRangeError):
+                    feeder.iterator.get_next()
+                tf.raw_ops.DeserializeIterator(resource_handle=feeder.handle, serialized=state)
         except (tf.errors.OpError, CheckpointError) as error:
             raise InputError(
                 "The saved position of the input pipeline does not fit this input_fn "

@@ -53,7 +53,7 @@ def train_eagerly(
         _log.warning(NO_STEPS)
         return
     if config.save_input_position:
-        run.position = InputPosition(run.feeder, resumable=given.resumable)
+        run.position = InputPosition(run.feeder, given.dataset, resumable=given.resumable)
     store.mark_changed()
     run.start_step = int(trace.global_step.numpy())
     saver = run._saver(trace, EagerSession(trace))

@@ -52,33 +52,20 @@ class Plan:
     resumes: bool
     forget: bool
     record: RunRecord
-    meta: dict[str, Any]
 
 
-def lead(
-    team: Team,
-    estimator: Estimator,
-    record: RunRecord,
-    meta: dict[str, Any],
-    seed: int,
-    *,
-    resumes: bool,
-) -> None:
-    """Tell the others from where training goes on."""
-    where = meta.get("input") or {}
-    started = where.get("kind") != "start" and estimator._config.save_input_position
-    batches = int(where.get("batches", 0)) if resumes and started else 0
+def lead(team: Team, estimator: Estimator, record: RunRecord, seed: int, *, resumes: bool) -> None:
+    """Tell the others from where training goes on; in the input, that is told later."""
     input_seed = int(record.extra.get("input_seed", seed))
-    team.from_chief([seed, input_seed, resumes, batches, estimator._model_is_gone()])
+    team.from_chief([seed, input_seed, resumes, estimator._model_is_gone()])
 
 
 def follow(team: Team) -> Plan:
-    """What the chief told. Its input position is the number of batches taken, here as there."""
-    seed, input_seed, resumes, batches, forget = team.from_chief([0] * 5)
+    """What the chief told."""
+    seed, input_seed, resumes, forget = team.from_chief([0] * 4)
     record = RunRecord()
     record.extra["input_seed"] = input_seed
-    meta = {"input": {"kind": "count", "batches": batches}}
-    return Plan(seed, bool(resumes), bool(forget), record, meta)
+    return Plan(seed, bool(resumes), bool(forget), record)
 
 
 def saves_nothing(step: int, **options: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import secrets
 from collections.abc import Callable, Sequence
@@ -35,7 +36,7 @@ from estimand.estimator import served, teamwork
 from estimand.estimator.block_mode_choice import BlockModeChoice
 from estimand.estimator.data_checks import DataCheck
 from estimand.estimator.eager_training import train_eagerly
-from estimand.estimator.input_start import feeder_at
+from estimand.estimator.input_start import Start
 from estimand.estimator.surroundings import NO_STEPS, in_use, make_writer, model_seed
 from estimand.estimator.training_hooks import assemble
 from estimand.inputs.contract import ModelInput, call_input_fn
@@ -98,6 +99,7 @@ class _Run:
     feeder: Feeder | None = None
     session: TracedSession | None = None
     position: InputPosition | None = None
+    _again: Callable[[], ModelInput] | None = None  # calls the input function once more
     _data_check: DataCheck | None = None
     start_step: int = 0
     # Whether the last call was interrupted, so that this one goes on in its place. Settled at
@@ -109,9 +111,7 @@ class _Run:
         if team is not None and not team.is_chief:
             plan = teamwork.follow(team)
             estimator._live_model.forget_if(plan.forget)
-            return cls(
-                estimator, None, plan.record, plan.meta, plan.seed, team, resumes=plan.resumes
-            )
+            return cls(estimator, None, plan.record, {}, plan.seed, team, resumes=plan.resumes)
         record = RunRecord.load(estimator.model_dir)
         meta = (checkpoints.read_meta(latest) if latest else None) or {}
         run = cls(estimator, latest, record, meta, model_seed(estimator, record), team)
@@ -128,7 +128,7 @@ class _Run:
             record.extra.pop("block_mode_from_step", None)
         record.save(estimator.model_dir)
         if team is not None:
-            teamwork.lead(team, estimator, record, meta, run.seed, resumes=run.resumes)
+            teamwork.lead(team, estimator, record, run.seed, resumes=run.resumes)
         return run
 
     @property
@@ -157,7 +157,7 @@ class _Run:
         self.session.on_run = live.store.mark_changed
         if estimator._config.save_input_position:
             resumable = given.resumable and not isinstance(self.feeder, LookaheadFeeder)
-            self.position = InputPosition(self.feeder, resumable=resumable)
+            self.position = InputPosition(self.feeder, given.dataset, resumable=resumable)
         initialization.start_locals(self.trace, self.session)
         live.store.mark_changed()
         self.start_step = int(self.trace.global_step.numpy())
@@ -178,14 +178,20 @@ class _Run:
             input_context=input_context(estimator._config.train_distribute),
         )
         self.given = own_share(self.given, input_fn, estimator._config.train_distribute)
+        self._again = functools.partial(self._call_input_fn, input_fn)
         return self.given
 
     def _feeder(self, given: ModelInput) -> Feeder:
         config = self.estimator._config
         resumes = self.resumes and config.save_input_position
-        where = self.meta.get("input") if resumes else None
+        where = self.meta.get("input") if resumes and self.leads else None
+        start = Start.at(where, given, self.latest)
+        if self.team is not None:  # what the chief has to skip, all do
+            [batches] = self.team.from_chief([start.batches])
+            start = start if self.leads else Start(batches)
+        assert self._again is not None
         stop = self.trace.stop if self.trace is not None else None
-        return feeder_at(where, given, self.latest, local_replicas(config.train_distribute), stop)
+        return start.feeder(given, self._again, local_replicas(config.train_distribute), stop)
 
     def _fill_variables(self) -> None:
         assert self.trace is not None and self.session is not None

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core.errors import InputError
+from estimand.inputs.order import batches_of_rows
 from estimand.inputs.permutation import draw_seed, row_at
 from estimand.inputs.structure import clean
 
@@ -208,7 +209,7 @@ def _batches(features: Any, labels: Any, order: _Order, where: str) -> Any:
         # part of a saved position: more than 100 MB were seen.
         options = tf.data.Options()
         options.experimental_optimization.inject_prefetch = False
-        dataset = dataset.with_options(options)
+        dataset = batches_of_rows(dataset.with_options(options), order.batch_size)
         if not for_session:
             return dataset
         return tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()

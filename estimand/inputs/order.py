@@ -12,6 +12,7 @@ from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
 from estimand.inputs.permutation import draw_seed, row_at, shuffled
 
+ROWS_OF_BATCH = "_estimand_rows_of_batch"
 _BATCHES_PER_BLOCK = 8
 
 
@@ -131,6 +132,15 @@ class Epoch:
 
 
 OfEpoch = Callable[[Epoch | None], tf.data.Dataset]  # None: in order
+
+
+def batches_of_rows(dataset: tf.data.Dataset, rows: int) -> tf.data.Dataset:
+    """Note on a Dataset that its batches, the last one apart, have so many rows.
+
+    For one without a stage that makes the batches, where this could be seen.
+    """
+    setattr(dataset, ROWS_OF_BATCH, rows)
+    return dataset
 
 
 def lean(dataset: tf.data.Dataset) -> tf.data.Dataset:

@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.errors import InputError
+from estimand.inputs.order import batches_of_rows
 from estimand.inputs.permutation import draw_seed, row_at
 
 
@@ -50,7 +51,7 @@ def from_memory(
         )
 
     numbers = tf.data.Dataset.counter() if count is None else tf.data.Dataset.range(count)
-    return numbers.map(take).prefetch(2)
+    return batches_of_rows(numbers.map(take).prefetch(2), batch_size)
 
 
 def _leaves(batch: Any) -> list[Any]:

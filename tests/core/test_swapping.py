@@ -17,7 +17,6 @@ v1 = tf.compat.v1
 
 def replaced_now() -> list[object]:
     import keras
-    from keras.src.losses import loss  # noqa: TID251  # what is replaced is private
 
     places = [
         (v1.train.Optimizer, "compute_gradients"),
@@ -26,7 +25,6 @@ def replaced_now() -> list[object]:
         (v1.metrics, "accuracy"),
         (v1.summary, "scalar"),
         (tf.summary, "write"),
-        (loss, "scale_loss_for_distribution"),
         (keras.random.SeedGenerator, "next"),
     ]
     return [getattr(owner, name) for owner, name in places]

@@ -13,6 +13,7 @@ from tensorflow.python.client.session import SessionInterface
 # v1 code asks a variable for `.op.name`, which an eager variable refuses: ours subclass it.
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable
 
+from estimand.core.tf_private.dataset_stages import Stage, stage_of
 from estimand.core.tf_private.datasets import (
     V1_ITERATOR_METHODS,
     full_batch_size,
@@ -128,6 +129,7 @@ __all__ = [
     "ResourceVariable",
     "SavedModelReader",
     "SessionInterface",
+    "Stage",
     "add_control_inputs",
     "capture",
     "cluster_of_servers",
@@ -191,6 +193,7 @@ __all__ = [
     "set_final_ops_values",
     "set_string_attribute",
     "single_threaded_tracing",
+    "stage_of",
     "stateful_op_types",
     "std_server",
     "tell_tensors_apart",
