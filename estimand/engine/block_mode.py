@@ -91,7 +91,7 @@ def measure(
     """
     variables = list(program.trace.variables.by_name.values())
     if program.trace.draws is not None:
-        variables.append(program.trace.draws.variable)
+        variables += program.trace.draws.variables
     before = [v.read_value() for v in variables]
     try:
         expected = guess(program.trace)

@@ -83,7 +83,7 @@ def _foreign_resource(trace: Trace, ops: Sequence[tf.Operation]) -> str | None:
     """What the step may change and a trial would not put back, if there is something."""
     ours = {id(c.handle) for v in trace.variables.by_name.values() for c in copies(v)}
     if trace.draws is not None:
-        ours.add(id(trace.draws.variable.handle))
+        ours |= {id(v.handle) for v in trace.draws.variables}
     run = {op.name for op in ops}
     for outer, inner in trace.graph.captures:  # type: ignore[attr-defined]
         if inner.op.name not in run or outer.dtype != tf.resource or id(outer) in ours:

@@ -256,7 +256,9 @@ class StepProgram:
         """The variables that the step writes, and computing `fetches` that wait for it as well."""
         step = {op.name for op in gates.needed([self._result, *self.targets])}
         both = {op.name for op in gates.needed(fetches)} & step
-        graph, variables = self.trace.graph, self.trace.variables.by_name.values()
+        graph, variables = self.trace.graph, list(self.trace.variables.by_name.values())
+        if self.trace.draws is not None:
+            variables += self.trace.draws.variables
         return [v for v in variables if any(w.name in both for w in effects.writes_to(graph, [v]))]
 
     # Shared

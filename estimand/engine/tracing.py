@@ -22,7 +22,7 @@ from estimand.core.errors import ModelFnError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.core.swapping import alone, swapped
-from estimand.engine import effects, randomness
+from estimand.engine import effects, random_bodies, randomness
 from estimand.engine.distributed import collectives, merging, replicas
 from estimand.engine.distributed.stopping import StopVote
 from estimand.engine.inlining import GraphCopy
@@ -148,7 +148,10 @@ def trace_model(
         for i, s in enumerate(flat_specs * replicas.local_replicas(strategy))
     ]
     stop = StopVote() if mode == ModeKeys.TRAIN and replicas.workers(strategy) > 1 else None
-    built: dict[str, Any] = {"stop": stop}
+    # Workers that do not wait for each other share nothing but the global step.
+    alone = mode == ModeKeys.TRAIN and store.servers is None
+    draws = randomness.Draws() if alone else None
+    built: dict[str, Any] = {"stop": stop, "draws": draws}
 
     def build(*flat_inputs: tf.Tensor) -> list[tf.Tensor]:
         graph = tf.compat.v1.get_default_graph()
@@ -161,6 +164,7 @@ def trace_model(
             store.tracing(graph, training=mode == ModeKeys.TRAIN) as variables,
             collect_v2_summaries() as summaries,
             tf_private.kept_resources() as kept,
+            _keyed(draws, graph, replicas.number_of_worker(strategy)),
         ):
             global_step = create_global_step(graph)
 
@@ -200,6 +204,12 @@ def trace_model(
     effects.name_resources(graph, store.owner)
     _finish(trace)
     return trace
+
+
+def _keyed(draws: randomness.Draws | None, graph: tf.Graph, worker: int) -> Any:
+    if draws is None:
+        return contextlib.nullcontext()
+    return random_bodies.keyed_by(draws, graph, worker)
 
 
 def flatten_batch(features: Any, labels: Any) -> list[Any]:
@@ -272,12 +282,10 @@ def _finish(trace: Trace) -> None:
         needed = effects.ancestors([getattr(train_op, "op", train_op), *writes])
         effects.warn_about_unwired_updates(graph, needed)
         randomness.warn_about_uncovered_ops(needed.values())
-        if randomness.has_random_ops(graph):
-            # Workers that do not wait for each other share nothing but the global step.
-            trace.draws = None if variables.asynchronous else randomness.Draws()
-            count = trace.draws or trace.global_step
-            worker = replicas.number_of_worker(trace.strategy)
-            randomness.key_random_ops(graph, count, worker)
+        worker = replicas.number_of_worker(trace.strategy)
+        randomness.key_random_ops(graph, trace.draws or trace.global_step, worker)
+        if trace.draws is not None and not trace.draws.in_use:
+            trace.draws = None  # nothing to count for
 
 
 def _summary_op(graph: tf.Graph, spec: EstimatorSpec) -> tf.Tensor | None:

@@ -113,3 +113,89 @@ def test_runs_between_steps_draw_their_own_and_change_no_steps_numbers(tmp_path:
     assert len(set(hook.between + hook.steps)) == 20
     alone = train(tmp_path / "alone", noisy, 5, [])
     assert disturbed["w"].tobytes() == alone["w"].tobytes()
+
+
+# In bodies, and of the rarer kinds
+
+
+def in_function() -> tf.Tensor:
+    return tf.function(lambda: tf.random.uniform([3]))()
+
+
+def in_branch() -> tf.Tensor:
+    step = v1.train.get_global_step()
+    return tf.cond(step >= 0, lambda: tf.random.normal([3]), lambda: tf.zeros([3]))
+
+
+def in_loop() -> tf.Tensor:
+    def body(i: tf.Tensor, rows: tf.TensorArray) -> Any:
+        return i + 1, rows.write(i, tf.random.truncated_normal([]))
+
+    rows = tf.TensorArray(tf.float32, 3)
+    return tf.while_loop(lambda i, _: i < 3, body, (tf.constant(0), rows))[1].stack()
+
+
+def in_map() -> tf.Tensor:
+    return tf.map_fn(
+        lambda _: tf.nn.dropout(tf.ones([]), 0.5) + tf.random.uniform([]), tf.zeros([3])
+    )
+
+
+def categories() -> tf.Tensor:
+    return tf.cast(tf.random.categorical(tf.zeros([1, 1000]), 3)[0], tf.float32)
+
+
+def gamma() -> tf.Tensor:
+    return tf.random.gamma([3], 2.0)
+
+
+def poisson() -> tf.Tensor:
+    return tf.random.poisson([3], 500.0)
+
+
+def shuffled() -> tf.Tensor:
+    return tf.cast(tf.random.shuffle(tf.range(1000))[:3], tf.float32)
+
+
+KINDS = [in_function, in_branch, in_loop, in_map, categories, gamma, poisson, shuffled]
+
+
+def drawing(draw: Any) -> Any:
+    def model_fn(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
+        numbers = tf.identity(draw(), name="mask")
+        w = v1.get_variable("w", [3], initializer=v1.ones_initializer())
+        loss = tf.reduce_mean(tf.square(w - numbers / 100))
+        op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, v1.train.get_global_step())
+        return est.EstimatorSpec(mode, loss=loss, train_op=op)
+
+    return model_fn
+
+
+@pytest.mark.parametrize("draw", KINDS)
+def test_every_kind_draws_anew_and_resumes_exactly(tmp_path: Path, draw: Any, caplog: Any) -> None:
+    model_fn, whole = drawing(draw), Masks()
+    expected = train(tmp_path / "whole", model_fn, 8, [whole], block_mode="plain")
+    assert len(set(whole.seen)) == 8
+    numbers = {n for seen in whole.seen for n in np.frombuffer(seen, "float32").tolist()}
+    assert len(numbers) >= 20  # also within a step each draw is another
+    with pytest.raises(RuntimeError, match="crash"):
+        train(tmp_path / "crashed", model_fn, 8, [Masks(crash_after=5)], block_mode="plain")
+    again = Masks()
+    found = train(tmp_path / "crashed", model_fn, 8, [again], block_mode="plain")
+    assert again.seen == whole.seen[-len(again.seen) :]
+    assert found["w"].tobytes() == expected["w"].tobytes()
+    other = Masks()
+    train(tmp_path / "other", model_fn, 8, [other], block_mode="single_thread")
+    assert other.seen == whole.seen
+    assert "will not be the same again" not in caplog.text
+
+
+@pytest.mark.parametrize("draw", [in_function, in_branch, in_loop])
+def test_looking_does_not_change_what_bodies_draw(tmp_path: Path, draw: Any) -> None:
+    class Runs(est.SessionRunHook):
+        def before_run(self, run_context: Any) -> None:
+            run_context.session.run("mask:0")
+
+    alone = train(tmp_path / "alone", drawing(draw), 6, [])
+    watched = train(tmp_path / "watched", drawing(draw), 6, [Runs(), Masks()])
+    assert alone["w"].tobytes() == watched["w"].tobytes()

@@ -81,6 +81,7 @@ from estimand.core.tf_private.onednn import (
 from estimand.core.tf_private.seeds import (
     explicit_seeds_stand,
     global_seed_restored,
+    making_random_ops,
     seed_keeping_kernels,
 )
 from estimand.core.tf_private.sessions import (
@@ -172,6 +173,7 @@ __all__ = [
     "loading_saved_models",
     "make_graph_tensors_hashable",
     "make_onednn",
+    "making_random_ops",
     "new_saved_model_message",
     "noting_stateful_operations",
     "object_graph_names",

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 # Executors, eager mode under `disable_eager_execution()`.
 from tensorflow.python.eager import context as _context
 
 # Which seeds an op gets: see `explicit_seeds_stand`.
 from tensorflow.python.framework import random_seed as _random_seed
+
+from estimand.core.swapping import swapped
 
 
 def seed_keeping_kernels(seed: int) -> None:
@@ -62,3 +66,28 @@ def explicit_seeds_stand() -> Iterator[None]:
         yield
     finally:
         _explicit_seeds.depth -= 1
+
+
+@contextlib.contextmanager
+def making_random_ops(kinds: Iterable[str], make: Callable[..., Any]) -> Iterator[None]:
+    """Ops of `kinds` are made by `make(kind, original, arguments, seed, seed2)`.
+
+    They have many public names, all of which end in these functions.
+    """
+    from tensorflow.python.ops import gen_random_ops
+
+    def instead(kind: str) -> Callable[[Any], Any]:
+        def of(original: Callable[..., Any]) -> Callable[..., Any]:
+            signature = inspect.signature(original)
+
+            def made(*args: Any, **kwargs: Any) -> Any:
+                given = signature.bind(*args, **kwargs).arguments
+                seed, seed2 = given.pop("seed", 0) or 0, given.pop("seed2", 0) or 0
+                return make(kind, original, given, seed, seed2)
+
+            return made
+
+        return of
+
+    with swapped([(gen_random_ops, kind, instead(kind)) for kind in kinds]):
+        yield
