@@ -21,11 +21,11 @@ import json
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from estimand.core.errors import ConfigError
-from estimand.serving.status import StatusError
+from estimand.serving.status import refused
 
 log = logging.getLogger("estimand.serving")
 
@@ -37,7 +37,6 @@ _SHORTEST = 8
 _LONGEST = 4096
 
 Pairs = Iterable[tuple[Any, Any]]  # headers or metadata, as str or bytes
-Answer = Callable[[bytes, float | None, Callable[[], Any]], Awaitable[bytes]]
 
 
 class Tokens:
@@ -64,17 +63,35 @@ class Tokens:
             found |= hmac.compare_digest(known, digest)
         return found
 
-    def guard(self, answer: Answer) -> Answer:
-        """A gRPC method that only callers with a token get an answer of."""
+    def admits(self, opening: Any) -> bool:
+        """The same for the lean back end, whose clients send the same headers again and again:
+        they are judged once, until the tokens change."""
+        if time.monotonic() >= self._next_look:
+            self._look_again()
+        if opening.allowed_by is not self._digests:
+            if not self.allow(opening.headers):
+                return False
+            opening.allowed_by = self._digests
+        return True
 
-        async def guarded(
-            body: bytes, deadline: float | None, metadata: Callable[[], Any]
-        ) -> bytes:
-            if not self.allow(metadata() or ()):
-                raise refused()
-            return await answer(body, deadline, metadata)
+    def interceptor(self, open_paths: Collection[str] = ()) -> Any:
+        """The same for grpcio, which then reads no request of whom it refuses."""
+        import grpc
 
-        return guarded
+        async def refuse(_: Any, context: Any) -> None:
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, refused().text)
+
+        # One that streams: it is called before a message was read.
+        refusal = grpc.stream_unary_rpc_method_handler(refuse)
+        allow = self.allow
+
+        class Interceptor(grpc.aio.ServerInterceptor):
+            async def intercept_service(self, continuation: Any, call: Any) -> Any:
+                if call.method in open_paths or allow(call.invocation_metadata or ()):
+                    return await continuation(call)
+                return refusal
+
+        return Interceptor()
 
     def guard_app(self, app: Any) -> Any:
         """An ASGI application that only callers with a token reach, but for the probes."""
@@ -127,13 +144,6 @@ class Tokens:
         if os.name == "posix" and status.st_mode & 0o004:
             log.warning("Every user of this machine can read %s: chmod o-r", self._path)
         return tuple(hashlib.sha256(t.encode()).digest() for t in tokens), _stamp(status)
-
-
-def refused() -> StatusError:
-    return StatusError.of(
-        "UNAUTHENTICATED",
-        "This server asks for a token. Send 'authorization: Bearer TOKEN' or 'x-api-key: TOKEN'.",
-    )
 
 
 def _stamp(status: os.stat_result) -> tuple[int, int, int]:

@@ -130,6 +130,9 @@ class Flags:
     max_queued_requests: int = _flag(
         4096, "Requests that may wait; the next gets RESOURCE_EXHAUSTED (429) at once."
     )
+    max_pending_bytes: int = _flag(
+        512 * 2**20, "Memory for large requests until they are answered; more have to wait."
+    )
     max_request_bytes: int = _flag(2**31 - 1, "Largest gRPC message that is accepted.")
     rest_api_max_body_bytes: int = _flag(
         256 * 2**20, "Largest REST body that is accepted, also after decompression."

@@ -24,8 +24,10 @@ from estimand.serving.flags import Flags
 from estimand.serving.manager import Manager
 from estimand.serving.metrics import Metrics
 from estimand.serving.page.answers import PageAnswers
+from estimand.serving.rest_body import Arrivals, TooLarge
 from estimand.serving.rest_predict import error_body, read_request, write_answer
 from estimand.serving.rest_routes import Route
+from estimand.serving.room import Room
 from estimand.serving.status import StatusError, from_exception, invalid
 from estimand.serving.text_protos import DEFAULT_METRICS_PATH, read_prometheus_path
 
@@ -41,15 +43,16 @@ _MAX_ROUTES = 1024
 _APIS = {"predict": "Predict", "classify": "Classify", "regress": "Regress"}
 
 
-class TooLarge(Exception):
-    """The body, as sent or inflated, is larger than allowed."""
-
-
 class RestFace:
     """Callable as ASGI asks for. `is_serving` says whether the process is not about to end."""
 
     def __init__(
-        self, manager: Manager, metrics: Metrics, flags: Flags, is_serving: Callable[[], bool]
+        self,
+        manager: Manager,
+        metrics: Metrics,
+        flags: Flags,
+        is_serving: Callable[[], bool],
+        room: Room | None = None,
     ) -> None:
         self._manager = manager
         self._requests = manager.requests
@@ -61,6 +64,7 @@ class RestFace:
         self._now: Callable[[], float] | None = None
         self._timeout = flags.rest_api_timeout_in_ms / 1000
         self._most = flags.rest_api_max_body_bytes
+        self._arrivals = Arrivals(room or Room(flags.max_pending_bytes), self._most)
         self._metrics_path: str | None = DEFAULT_METRICS_PATH
         if flags.monitoring_config_file:
             self._metrics_path = read_prometheus_path(flags.monitoring_config_file)
@@ -83,7 +87,7 @@ class RestFace:
         if self._flags.rest_api_enable_cors_support:
             headers += _cors_headers(scope, bool(self._flags.auth_tokens_file))
         headers.append((b"content-length", b"%d" % len(body)))
-        if http in (408, 413):
+        if http in (408, 413, 429):
             headers.append((b"connection", b"close"))  # the rest of the body is not read
         await send({"type": "http.response.start", "status": http, "headers": headers})
         await send({"type": "http.response.body", "body": body})
@@ -94,7 +98,7 @@ class RestFace:
         api, model = "", ""
         if self._now is None:  # kept, for Python 3.11 asks the system for each answer
             self._now = asyncio.get_running_loop().time
-        deadline = self._now() + self._timeout
+        deadline = scope.get("estimand.began", self._now()) + self._timeout
         try:
             route = self._route(method, path)
             api = _APIS.get(route.action, "")
@@ -102,8 +106,9 @@ class RestFace:
                 model = route.model
             if not api:
                 return 200, self._describe(route)
-            body = await self._body(scope, receive, deadline)
-            answer = await self._infer(route, body, deadline)
+            async with self._arrivals.body(scope, receive, deadline) as body:
+                plain = self._inflated(body) if _is_zipped(scope) else bytes(body)
+                answer = await self._infer(route, plain, deadline)
             code, http = 0, 200
         except TooLarge:
             code, http = 8, 413
@@ -129,36 +134,7 @@ class RestFace:
             self._routes[method, path] = found
         return found
 
-    async def _body(self, scope: Any, receive: Any, deadline: float) -> bytes:
-        zipped = False
-        for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit() and int(value) > self._most:
-                raise TooLarge
-            if name == b"content-encoding":
-                zipped = value.strip().lower() == b"gzip"
-        message = await receive()
-        body = message.get("body", b"")
-        if message.get("more_body"):
-            body = await self._rest_of_body(body, receive, deadline)
-        if message["type"] == "http.disconnect":
-            raise asyncio.CancelledError
-        return self._inflated(body) if zipped else body
-
-    async def _rest_of_body(self, first: bytes, receive: Any, deadline: float) -> bytes:
-        parts, size = [first], len(first)
-        async with asyncio.timeout_at(deadline):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise asyncio.CancelledError
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
-                if size > self._most:
-                    raise TooLarge
-                if not message.get("more_body"):
-                    return b"".join(parts)
-
-    def _inflated(self, body: bytes) -> bytes:
+    def _inflated(self, body: bytes | bytearray) -> bytes:
         inflater = zlib.decompressobj(31)
         try:
             plain = inflater.decompress(body, self._most)
@@ -216,6 +192,13 @@ class RestFace:
             if path == self._metrics_path:
                 return 200, _TEXT, self._metrics.text().encode()
         return 404, _HTML, _NOT_FOUND
+
+
+def _is_zipped(scope: Any) -> bool:
+    return any(
+        name == b"content-encoding" and value.strip().lower() == b"gzip"
+        for name, value in scope["headers"]
+    )
 
 
 def _cors_headers(scope: Any, with_tokens: bool) -> list[tuple[bytes, bytes]]:

@@ -17,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from estimand.serving.rest_quick import Exchange, QuickWay
 from estimand.serving.rest_writing import JoinedWrites
+from estimand.serving.room import Party, Room
 
 _TICK_SECONDS = 1.0
 _SECONDS_TO_AGREE = 1.0
@@ -45,6 +46,8 @@ class PatientProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         self._waiting_since: float | None = self.loop.time()
+        self._began = 0.0  # the request that is read
+        self._party = Party()
         self._paused_since: float | None = None
         self._head_bytes = self._at_most = 0
         self._raw = transport
@@ -108,7 +111,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._feed(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
     def on_message_begin(self) -> None:
-        self._waiting_since = self.loop.time()
+        self._waiting_since = self._began = self.loop.time()
         self._head_bytes = 0
         # uvicorn's own comes when it is known to be needed.
         self.url = b""
@@ -136,6 +139,7 @@ class PatientProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self.url, self.expect_100_continue = url, expects
         self.headers.extend(headers)
+        cast(Any, self.scope).update({"estimand.began": self._began, "estimand.party": self._party})
         super().on_headers_complete()
         if route is not None and self._body:
             body, self._body = self._body, []
@@ -162,7 +166,7 @@ class PatientProtocol(HttpToolsProtocol):
             return
         self._route, self._body = None, []
         self.cycle = exchange = cast(Any, Exchange(self))
-        quick.start(route, body, self.loop.time(), exchange)
+        quick.start(route, body, self._began, exchange)
 
     def is_answered(self) -> None:
         """On the quick way."""
@@ -227,10 +231,12 @@ class _Refused(Exception):
     pass
 
 
-async def watch(connections: Collection[Any]) -> None:
+async def watch(connections: Collection[Any], room: Room | None = None) -> None:
     """Ticks, for ever."""
     loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(_TICK_SECONDS)
+        if room is not None:
+            room.tick(loop.time())
         for connection in list(connections):
             connection.tick(loop.time())

@@ -21,6 +21,7 @@ log = logging.getLogger("estimand.serving")
 _SECONDS_TO_UNLOAD = 10.0
 _SWITCH_SECONDS = 0.0005
 _SECONDS_BETWEEN_COUNTS = 10.0
+_OPEN_TO_ALL = tuple(f"/grpc.health.v1.Health/{name}" for name in ("Check", "Watch", "List"))
 _HEALTH_NAMES = ("", "ModelService", "PredictionService")
 
 
@@ -72,17 +73,22 @@ def require_packages() -> None:
 
 class _Server:
     def __init__(
-        self, flags: Flags, say: Callable[[str], object], floods: log_floods.Floods
+        self,
+        flags: Flags,
+        say: Callable[[str], object],
+        floods: log_floods.Floods | None = None,
     ) -> None:
         from estimand.serving.auth import Tokens
         from estimand.serving.metrics import Metrics
+        from estimand.serving.room import Room
         from estimand.serving.tls import TlsSettings
         from estimand.serving.worker import Handed
 
         self._flags = flags
         self._say = say
-        self._floods = floods
+        self._floods = floods or log_floods.Floods()
         self._metrics = Metrics()
+        self._room = Room(flags.max_pending_bytes)
         self._tokens = Tokens(flags.auth_tokens_file) if flags.auth_tokens_file else None
         tls, rest_tls = flags.ssl_config_file, flags.rest_api_ssl_config_file
         self._grpc_tls = TlsSettings.read(tls) if tls else None
@@ -168,19 +174,15 @@ class _Server:
         if flags.rest_api_port:
             self._listen_rest(manager)
 
-    def _guarded(self, table: dict[str, Any]) -> dict[str, Any]:
-        if self._tokens is None:
-            return table
-        return {path: self._tokens.guard(answer) for path, answer in table.items()}
-
     async def _listen_grpc(self, manager: Any) -> None:
         import grpc
 
         from estimand.serving.grpc_face import GrpcFace, channel_arguments, grpcio_handlers
 
         flags = self._flags
-        server = grpc.aio.server(options=channel_arguments(flags))
-        table = self._guarded(GrpcFace(manager, self._metrics, flags).table())
+        guards = [self._tokens.interceptor(_OPEN_TO_ALL)] if self._tokens else []
+        server = grpc.aio.server(interceptors=guards, options=channel_arguments(flags))
+        table = GrpcFace(manager, self._metrics, flags).table()
         server.add_generic_rpc_handlers(grpcio_handlers(table))
         if flags.enable_grpc_healthcheck_service:
             from grpc_health.v1 import health, health_pb2_grpc
@@ -214,14 +216,18 @@ class _Server:
 
         flags = self._flags
         face = GrpcFace(manager, self._metrics, flags)
-        services = self._guarded(face.table())
+        services = face.table()
         table: dict[str, Unary | Streaming] = {path: Unary(services[path]) for path in services}
-        if self._tokens is None:
-            table[PREDICT] = Unary(services[PREDICT], face.start_predict)
+        table[PREDICT] = Unary(services[PREDICT], face.start_predict)
         if flags.enable_grpc_healthcheck_service:
             self._health = Health()
             table |= self._health.table()
-        server = self._grpc = LeanServer(table, Limits.of(flags))
+        server = self._grpc = LeanServer(
+            table,
+            Limits.of(flags),
+            room=self._room,
+            admits=self._tokens.admits if self._tokens else None,
+        )
         tls = self._grpc_tls.context() if self._grpc_tls else None
         handed = self._handed
         try:
@@ -252,7 +258,7 @@ class _Server:
                 f"REST cannot listen on {flags.host}:{flags.rest_api_port}: {error}. Set another "
                 "--rest_api_port."
             ) from error
-        app: Any = RestFace(manager, self._metrics, flags, lambda: self._serving)
+        app: Any = RestFace(manager, self._metrics, flags, lambda: self._serving, self._room)
         if self._members is not None:
             app = self._members.with_fresh_metrics(app)
         if self._tokens is not None:
@@ -275,7 +281,7 @@ class _Server:
         config.load()
         config.ssl = self._rest_tls.context() if self._rest_tls else None
         self._rest = _uvicorn_in_our_loop(config)
-        patience = watch(self._rest.server_state.connections)
+        patience = watch(self._rest.server_state.connections, self._room)
         self._tasks.append(asyncio.create_task(patience, name="slow clients"))
         self._rest_task = asyncio.create_task(self._rest.serve([listening]), name="rest")
 

@@ -78,6 +78,13 @@ def deadline_exceeded() -> StatusError:
     return StatusError.of("DEADLINE_EXCEEDED", "Deadline exceeded before the request was run.")
 
 
+def refused() -> StatusError:
+    return StatusError.of(
+        "UNAUTHENTICATED",
+        "This server asks for a token. Send 'authorization: Bearer TOKEN' or 'x-api-key: TOKEN'.",
+    )
+
+
 def from_exception(error: BaseException) -> StatusError:
     """What a client is told of any exception; those of TensorFlow carry their own code."""
     if isinstance(error, StatusError):

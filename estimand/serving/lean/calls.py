@@ -13,7 +13,8 @@ from estimand.serving.lean.headers import HEAD, OK_TRAILERS, Opening, trailers
 from estimand.serving.lean.messages import PREFIX_SIZE
 from estimand.serving.lean.sending import Sender
 from estimand.serving.lean.streams import Stream, Streaming
-from estimand.serving.status import StatusError, from_exception
+from estimand.serving.room import Guest, Party
+from estimand.serving.status import StatusError, from_exception, refused
 
 if TYPE_CHECKING:
     from estimand.serving.lean.connection import Shared
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("estimand.serving")
 
 _INFLATED_IN_THE_LOOP = 16_384  # compressed bytes; more would hold up the others
-_WINDOW_AT_A_TIME = 2**30
+_COST_OF_A_STREAM = 1024  # bytes, about
 
 
 class Calls:
     def __init__(self, shared: Shared, sender: Sender) -> None:
         self._shared = shared
+        self._room = shared.room
+        self._party = Party()
         self._limits = shared.limits
         self._loop = shared.loop
         self._sender = sender
@@ -40,6 +43,8 @@ class Calls:
         opening = stream.opening
         if opening.refusal is not None:
             self._sender.end(stream, opening.refusal)
+        elif not self._is_admitted(opening):
+            self.fail(stream, refused())
         elif self._sender.unsent > self._limits.unsent_bytes:
             text = f"{self._sender.unsent} bytes of answers wait for this client to take them."
             self.fail(stream, StatusError.of("RESOURCE_EXHAUSTED", text))
@@ -49,6 +54,23 @@ class Calls:
                 stream.timer = self._loop.call_at(stream.deadline, self._late, stream)
             if stream.ended:
                 self.data(stream, b"", True)
+            else:
+                self._hold_or_fail(stream, _COST_OF_A_STREAM)
+
+    def _is_admitted(self, opening: Opening) -> bool:
+        """Before any of the request itself is looked at, or waited for."""
+        admits = self._shared.admits
+        return admits is None or opening.method.is_open or admits(opening)
+
+    def _hold_or_fail(self, stream: Stream, size: int) -> None:
+        try:
+            self._hold(stream, size)
+        except StatusError as error:
+            self.fail(stream, error)
+
+    def _hold(self, stream: Stream, size: int) -> None:
+        stream.held += size
+        self._room.hold(size)
 
     def takes_at_once(self, opening: Opening, size: int) -> bool:
         """Whether nothing stands against `start` with a message of this size."""
@@ -58,6 +80,7 @@ class Calls:
             and opening.method.start is not None
             and size <= self._limits.message_bytes
             and self._sender.unsent <= self._limits.unsent_bytes
+            and self._is_admitted(opening)
         )
 
     def start(self, stream: Stream, body: bytes) -> None:
@@ -104,38 +127,38 @@ class Calls:
         return payload[0] != 0 and messages.is_compressed(payload[0], stream.opening.encoding)
 
     def _progress(self, stream: Stream, grown: int) -> None:
-        """Judge an unfinished request, and open its window if all of it fits into memory."""
-        body = stream.body
+        """Judge an unfinished request, and open its window if there is room for more of it."""
+        body, guest, limits = stream.body, stream.guest, self._limits
         assert body is not None
-        stream.touched = self._shared.now
-        if not stream.room:
-            stream.held += grown
-            self._shared.room.hold(grown)
+        stream.touched = min(self._shared.now, stream.touched + grown / limits.bytes_per_second)
+        if guest is None:
+            self._hold(stream, grown)
+        else:
+            self._room.came(guest, grown)
         if len(body) < PREFIX_SIZE:
             return
         if not stream.expected:
-            stream.expected = messages.size_of(body, self._limits.message_bytes)
-            if stream.expected - len(body) > stream.window_in:
-                stream.is_waiting_for_room = True
-                self._shared.room.ask(stream.expected, _Entry(self, stream))
-        if len(body) > stream.expected:
+            stream.expected = messages.size_of(body, limits.message_bytes)
+        missing = stream.expected - len(body)
+        if missing < 0:
             raise messages.not_one(body)
-        if stream.room:
-            self._open_window(stream)
+        if missing > stream.window_in:
+            self._ask_for_room(stream, missing)
 
-    def _open_window(self, stream: Stream) -> None:
-        missing = stream.expected - len(stream.body or b"") - stream.window_in
-        if missing > 0 and stream.window_in < _WINDOW_AT_A_TIME // 2:
-            amount = min(missing, _WINDOW_AT_A_TIME)
-            stream.window_in += amount
-            self._sender.put(frames.window_update(stream.id, amount))
+    def _ask_for_room(self, stream: Stream, missing: int) -> None:
+        guest = stream.guest
+        if guest is None:
+            guest = stream.guest = _LargeRequest(self, stream, self._party)
+            self._room.enter(guest, missing, stream.window_in)
+        elif guest.asks or stream.window_in > guest.last_piece // 2:
+            return
+        guest.last_piece = min(missing - stream.window_in, guest.next_piece(self._room.limit))
+        self._room.ask(guest, guest.last_piece)
 
-    def enter(self, stream: Stream) -> None:
-        """There is room for all of the request."""
-        stream.room = stream.expected
-        stream.is_waiting_for_room = False
+    def may_send(self, stream: Stream, size: int) -> None:
         stream.touched = self._shared.now
-        self._open_window(stream)
+        stream.window_in += size
+        self._sender.put(frames.window_update(stream.id, size))
 
     # ------------------------------------------------------------ the answer
 
@@ -223,29 +246,32 @@ class Calls:
             stream.timer.cancel()
         if stream.task is not None:
             stream.task.cancel()
-        if stream.room or stream.held:
-            room = self._shared.room
-            room.release(stream.held)
-            room.give_back(stream.room)
-            stream.room = stream.held = 0
+        if stream.held:
+            self._room.release(stream.held)
+            stream.held = 0
+        if stream.guest is not None:
+            self._room.leave(stream.guest)
+            stream.guest = None
 
 
 def _too_late() -> StatusError:
     return StatusError.of("DEADLINE_EXCEEDED", "Deadline Exceeded")
 
 
-class _Entry:
-    """A stream that waits for room."""
+class _LargeRequest(Guest):
+    """One that does not fit into a stream's first window."""
 
-    __slots__ = ("_calls", "_stream")
+    __slots__ = ("_calls", "_stream", "last_piece")
 
-    def __init__(self, calls: Calls, stream: Stream) -> None:
+    def __init__(self, calls: Calls, stream: Stream, party: Party) -> None:
+        super().__init__(party)
         self._calls = calls
         self._stream = stream
+        self.last_piece = 0
 
-    @property
-    def gone(self) -> bool:
-        return self._stream.gone
+    def may_send(self, size: int) -> None:
+        self._calls.may_send(self._stream, size)
 
-    def enter(self) -> None:
-        self._calls.enter(self._stream)
+    def is_too_slow(self) -> None:
+        text = "The request came too slowly while others waited for the memory it had."
+        self._calls.fail(self._stream, StatusError.of("RESOURCE_EXHAUSTED", text))

@@ -29,13 +29,14 @@ from estimand.serving.lean.frames import (
     read_head,
     read_u32,
 )
-from estimand.serving.lean.guards import Guard, Room
+from estimand.serving.lean.guards import Guard
 from estimand.serving.lean.headers import Header, HeaderReader, Opening, judge
 from estimand.serving.lean.lifetime import Lifetime
 from estimand.serving.lean.limits import Limits
 from estimand.serving.lean.messages import PREFIX_SIZE
 from estimand.serving.lean.sending import Sender
 from estimand.serving.lean.streams import Stream
+from estimand.serving.room import Room
 
 log = logging.getLogger("estimand.serving")
 
@@ -44,13 +45,23 @@ _WRITE_BUFFER = 256 * 1024
 
 
 class Shared:
-    """What the connections of a server have in common. `now` moves with every tick."""
+    """What the connections of a server have in common. `now` moves with every tick.
 
-    def __init__(self, table: Mapping[bytes, Any], limits: Limits) -> None:
+    `admits` says whether who sends such headers may ask at all.
+    """
+
+    def __init__(
+        self,
+        table: Mapping[bytes, Any],
+        limits: Limits,
+        room: Room | None = None,
+        admits: Callable[[Opening], bool] | None = None,
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.limits = limits
         self.now = self.loop.time()
-        self.room = Room(limits.unfinished_bytes)
+        self.room = room or Room(limits.pending_bytes)
+        self.admits = admits
         self.connections: set[Connection] = set()
         self.judge: Callable[[Sequence[Header]], Opening] = functools.partial(
             judge, table=table, most_bytes=limits.header_bytes

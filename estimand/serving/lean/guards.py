@@ -1,13 +1,9 @@
-"""What a peer may cost: frames without work, calls taken back, pings, memory."""
+"""What a peer may cost: frames without work, calls taken back, pings."""
 
 from __future__ import annotations
 
-from collections import deque
-from typing import Protocol
-
 from estimand.serving.lean.frames import Code, ConnectionFault
 from estimand.serving.lean.limits import Limits
-from estimand.serving.status import StatusError
 
 
 class Bucket:
@@ -96,55 +92,3 @@ class Guard:
             if self._strikes > self._limits.ping_strikes:
                 raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too_many_pings")
         self._last_ping = now
-
-
-class Waiter(Protocol):
-    """A request that needs room."""
-
-    @property
-    def gone(self) -> bool: ...
-
-    def enter(self) -> None: ...
-
-
-class Room:
-    """Memory for large requests that are arriving, in the whole server.
-
-    A request that finds no room waits for it, and its client with it: nothing is refused. One
-    that is larger than all of the room gets in when it is alone. What fits into the first window
-    comes without asking; only if that becomes as much again, requests are refused.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self.taken = 0
-        self.held = 0
-        self._waiting: deque[tuple[int, Waiter]] = deque()
-
-    def ask(self, size: int, waiter: Waiter) -> None:
-        """It enters now or later. What it was given it gives back when it goes."""
-        self._waiting.append((size, waiter))
-        self._let_in()
-
-    def hold(self, size: int) -> None:
-        self.held += size
-        if self.held > self._limit:
-            text = f"{self.held} bytes of unfinished requests are in the server's memory."
-            raise StatusError.of("RESOURCE_EXHAUSTED", text)
-
-    def release(self, size: int) -> None:
-        self.held -= size
-
-    def give_back(self, size: int) -> None:
-        self.taken -= size
-        self._let_in()
-
-    def _let_in(self) -> None:
-        while self._waiting:
-            size, waiter = self._waiting[0]
-            if not waiter.gone:
-                if self.taken and self.taken + size > self._limit:
-                    return
-                self.taken += size
-                waiter.enter()
-            self._waiting.popleft()

@@ -86,7 +86,7 @@ def http_status(status: int) -> bytes:
 class Opening:
     """What the headers of a request say."""
 
-    __slots__ = ("encoding", "gzip", "headers", "method", "refusal", "timeout")
+    __slots__ = ("allowed_by", "encoding", "gzip", "headers", "method", "refusal", "timeout")
 
     def __init__(self, headers: Sequence[Header]) -> None:
         self.headers = headers
@@ -94,6 +94,7 @@ class Opening:
         self.timeout: float | None = None
         self.encoding = b"identity"
         self.gzip = False
+        self.allowed_by: object = None  # the tokens that one of the headers is among
         self.refusal: bytes | None = None  # the whole header block of the answer
 
     def metadata(self) -> Metadata:

@@ -23,7 +23,10 @@ class Health:
         self._is_ending = False
 
     def table(self) -> dict[str, Unary | Streaming]:
-        return {_PATH + "Check": Unary(self._check), _PATH + "Watch": Streaming(self._watch)}
+        return {
+            _PATH + "Check": Unary(self._check, is_open=True),
+            _PATH + "Watch": Streaming(self._watch, is_open=True),
+        }
 
     async def set(self, service: str, state: int) -> None:
         if not self._is_ending:

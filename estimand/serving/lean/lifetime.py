@@ -80,10 +80,10 @@ class Lifetime:
                 if quiet > limits.answer_seconds:
                     connection.calls.drop(stream)
                     connection.sender.put(frames.reset(stream.id, Code.CANCEL))
-            elif stream.ended or stream.is_waiting_for_room:
-                continue
+            elif stream.ended or (stream.guest is not None and stream.window_in <= 0):
+                continue  # it has sent all, or may send nothing
             elif quiet > limits.request_seconds:
-                text = f"No part of the request came for {limits.request_seconds:g} s."
+                text = f"Too little of the request came within {limits.request_seconds:g} s."
                 connection.calls.fail(stream, StatusError.of("UNAVAILABLE", text))
         if connection.streams:
             self._idle_since = now

@@ -23,7 +23,7 @@ class Limits:
     streams: int = 1000  # at a time on one connection
     header_bytes: int = 16_384  # of one request, as HTTP/2 counts them
     block_bytes: int = 32_768  # the same, compressed; more ends the connection
-    unfinished_bytes: int = 256 * 2**20  # large requests that are arriving, in the whole server
+    pending_bytes: int = 512 * 2**20  # large requests until they are answered, of all peers
     connections: int = 10_000
     window: int = 16 * 2**20  # what a connection may send before we have read it
 
@@ -33,7 +33,8 @@ class Limits:
     # Time
     greeting_seconds: float = 10.0  # to begin with HTTP/2
     frame_seconds: float = 30.0  # from the first byte of a frame, or of headers, to the last
-    request_seconds: float = 60.0  # in which a part of a request must arrive
+    request_seconds: float = 60.0  # in which a part of a request must arrive, and this much of it
+    bytes_per_second: int = 1024  # on the average
     answer_seconds: float = 120.0  # in which a part of an answer must be taken
     close_seconds: float = 5.0  # to take the last bytes
     idle_seconds: float = float("inf")  # without a call, until the connection is ended
@@ -54,7 +55,7 @@ class Limits:
     @classmethod
     def of(cls, flags: Flags) -> Limits:
         """The flags' limits. Of gRPC's channel arguments, those that mean something here."""
-        limits = cls(message_bytes=flags.max_request_bytes)
+        limits = cls(message_bytes=flags.max_request_bytes, pending_bytes=flags.max_pending_bytes)
         for key, value in _arguments(flags):
             if key == _COMPRESSION:
                 limits = replace(limits, compress=value == "2")

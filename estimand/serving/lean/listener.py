@@ -20,13 +20,15 @@ import os
 import socket
 import ssl
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from estimand.serving.lean.connection import Connection, Shared
 from estimand.serving.lean.frames import Code
+from estimand.serving.lean.headers import Opening
 from estimand.serving.lean.limits import Limits
 from estimand.serving.lean.streams import Streaming, Unary
+from estimand.serving.room import Room
 
 _BACKLOG = 2048
 _HANDSHAKE_SECONDS = 10.0
@@ -40,9 +42,11 @@ class LeanServer:
         table: Mapping[str, Unary | Streaming],
         limits: Limits | None = None,
         tick_seconds: float = 1.0,
+        room: Room | None = None,
+        admits: Callable[[Opening], bool] | None = None,
     ) -> None:
         known = {path.encode(): method for path, method in table.items()}
-        self._shared = Shared(known, limits or Limits())
+        self._shared = Shared(known, limits or Limits(), room, admits)
         self._tick_seconds = tick_seconds
         self._listening: list[asyncio.AbstractServer] = []
         self._paths: list[str] = []
@@ -117,6 +121,7 @@ class LeanServer:
     def _tick(self) -> None:
         shared = self._shared
         shared.now = shared.loop.time()
+        shared.room.tick(shared.now)
         for connection in list(shared.connections):
             connection.lifetime.tick(shared.now)
         self._timer = shared.loop.call_later(self._tick_seconds, self._tick)

@@ -20,11 +20,12 @@ class Unary:
     """Bytes of the request, its deadline, and how to read its metadata; bytes of the answer.
 
     `start` is a quicker way to the same: it is given the bytes, the deadline, and a reply that is
-    told the answer.
+    told the answer. `is_open`: whoever asks is answered.
     """
 
     call: Callable[[bytes, Deadline, Callable[[], Metadata]], Awaitable[bytes]]
     start: Callable[[bytes, Deadline, Any], None] | None = None
+    is_open: bool = False
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Streaming:
 
     call: Callable[[bytes, Deadline, Callable[[], Metadata]], AsyncIterator[bytes]]
     start: None = None
+    is_open: bool = False
 
 
 class Stream:
@@ -45,13 +47,12 @@ class Stream:
         "ended",
         "expected",
         "gone",
+        "guest",
         "head_is_sent",
         "held",
         "id",
         "is_ready",
-        "is_waiting_for_room",
         "opening",
-        "room",
         "task",
         "timer",
         "touched",
@@ -73,9 +74,8 @@ class Stream:
         self.body: bytearray | None = None  # if it comes in several frames
         self.expected = 0  # bytes of the message with its prefix, once known
         self.window_in = FIRST_WINDOW
-        self.room = 0  # bytes of memory that it was let in for
-        self.held = 0  # bytes that it has without asking
-        self.is_waiting_for_room = False
+        self.held = 0  # bytes of memory that it has without asking
+        self.guest: Any = None  # in the room for large requests, if it is one
 
         # The answer
         self.task: asyncio.Task[None] | None = None

@@ -15,6 +15,8 @@ from estimand.serving.lean.limits import Limits
 from tests.serving.lean import fake
 from tests.serving.lean.fake import Raw
 
+UNBOUNDED = [("grpc.max_receive_message_length", -1)]
+
 
 @contextlib.contextmanager
 def connected(limits: Limits, greet: bool = True) -> Iterator[tuple[fake.Running, Raw]]:
@@ -42,7 +44,7 @@ def test_a_request_that_stops_is_answered_with_an_error() -> None:
         raw.send(raw.opening(1), frame(DATA, 0, 1, b"\0\0\0\0\x09abc"))
         headers, _ = raw.answer(1)
         assert headers["grpc-status"] == "14"
-        assert headers["grpc-message"] == "No part of the request came for 0.1 s."
+        assert headers["grpc-message"] == "Too little of the request came within 0.1 s."
         assert raw.reset(1) == "NO_ERROR"  # it need not send the rest
         raw.send(raw.call(3, b"a"))
         assert raw.answer(3)[0]["grpc-status"] == "0"
@@ -149,7 +151,7 @@ def test_more_connections_than_allowed_are_closed() -> None:
 
 def test_large_requests_wait_for_room() -> None:
     size = 200_000
-    with connected(Limits(unfinished_bytes=300_000)) as (running, raw), Raw(running.port) as other:
+    with connected(Limits(pending_bytes=200_000)) as (running, raw), Raw(running.port) as other:
         start = frame(DATA, 0, 1, b"\0" + frames.pack_u32(size) + bytes(16_000))
         raw.send(raw.opening(1), start)
         raw.until(frames.WINDOW_UPDATE, 1)
@@ -169,8 +171,62 @@ def test_large_requests_wait_for_room() -> None:
         assert running.server._shared.room.held == 0
 
 
+def test_a_request_that_announces_much_and_sends_little_holds_little() -> None:
+    """Each announces more than all of the room, and goes on as slowly as it may."""
+    with connected(Limits(pending_bytes=8 * 2**20, message_bytes=2**31)) as (running, raw):
+        start = b"\0" + frames.pack_u32(300 * 2**20) + bytes(16_000)
+        for stream in (1, 3, 5):
+            raw.send(raw.opening(stream), frame(DATA, 0, stream, start))
+            raw.until(frames.WINDOW_UPDATE, stream)
+        assert running.server._shared.room.taken == 3 * 2**20
+        with grpc.insecure_channel(f"127.0.0.1:{running.port}", UNBOUNDED) as channel:
+            body = bytes(6 * 2**20)
+            assert channel.unary_unary("/fake.Fake/Echo")(body, timeout=20) == body
+        for stream in (1, 3, 5):
+            raw.send(frame(DATA, 0, stream, b"a"))
+        raw.send(raw.call(7, b"a"))
+        assert raw.answer(7)[0]["grpc-status"] == "0"
+
+
+def test_a_connection_is_promised_no_more_than_it_can_send_soon() -> None:
+    with connected(Limits(message_bytes=2**31)) as (running, raw):
+        start = b"\0" + frames.pack_u32(300 * 2**20) + bytes(16_000)
+        for stream in range(1, 41, 2):
+            raw.send(raw.opening(stream), frame(DATA, 0, stream, start))
+        raw.send(raw.call(41, b"a"))
+        assert raw.answer(41)[0]["grpc-status"] == "0"
+        assert running.server._shared.room.taken <= 5 * 2**20
+
+
+def test_a_request_that_comes_slowly_goes_when_others_wait_for_its_room() -> None:
+    with connected(Limits(pending_bytes=2**20)) as (running, raw), Raw(running.port) as other:
+        running.server._shared.room._patience = 0.1
+        start = b"\0" + frames.pack_u32(2 * 2**20) + bytes(16_000)
+        raw.send(raw.opening(1), frame(DATA, 0, 1, start))
+        raw.until(frames.WINDOW_UPDATE, 1)
+        other.send(other.opening(1), frame(DATA, 0, 1, start))
+        other.until(frames.WINDOW_UPDATE, 1)
+        headers, _ = raw.answer(1)
+        assert headers["grpc-status"] == "8"
+        assert "came too slowly while others waited" in headers["grpc-message"]
+
+
+def test_bytes_that_drip_do_not_keep_a_request() -> None:
+    with connected(Limits(request_seconds=0.1, bytes_per_second=100_000)) as (_, raw):
+        raw.until(frames.SETTINGS)
+        raw.send(raw.opening(1), frame(DATA, 0, 1, b"\0\0\0\xff\xff"))
+        raw.socket.settimeout(0.01)
+        for _ in range(1000):
+            raw.send(frame(DATA, 0, 1, b"a"))
+            with contextlib.suppress(TimeoutError):
+                assert raw.reset(1) == "NO_ERROR"
+                break
+        else:
+            pytest.fail("a byte now and then kept it for ever")
+
+
 def test_many_unfinished_requests_do_not_fill_the_memory() -> None:
-    with connected(Limits(unfinished_bytes=100_000)) as (running, raw):
+    with connected(Limits(pending_bytes=100_000)) as (running, raw):
         start = b"\0" + frames.pack_u32(60_000) + bytes(16_000)
         for stream in range(1, 20, 2):
             raw.send(raw.opening(stream), frame(DATA, 0, stream, start))
@@ -184,9 +240,10 @@ def test_many_unfinished_requests_do_not_fill_the_memory() -> None:
 
 
 def test_a_request_larger_than_all_room_gets_in_alone() -> None:
-    with connected(Limits(unfinished_bytes=400_000)) as (running, _):
-        options = [("grpc.max_receive_message_length", -1)]
-        with grpc.insecure_channel(f"127.0.0.1:{running.port}", options) as channel:
-            body = bytes(500_000)
-            calls = [channel.unary_unary("/fake.Fake/Echo").future(body) for _ in range(5)]
-            assert [call.result(20) for call in calls] == [body] * 5
+    with (
+        connected(Limits(pending_bytes=400_000)) as (running, _),
+        grpc.insecure_channel(f"127.0.0.1:{running.port}", UNBOUNDED) as channel,
+    ):
+        body = bytes(500_000)
+        calls = [channel.unary_unary("/fake.Fake/Echo").future(body) for _ in range(5)]
+        assert [call.result(20) for call in calls] == [body] * 5

@@ -1,0 +1,133 @@
+"""Room for large requests: shared fairly, bounded, and never a reason for all to wait for ever."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from estimand.serving.room import PIECE, Guest, Party, Room
+from estimand.serving.status import StatusError
+
+
+class Request(Guest):
+    __slots__ = ("must_go", "window")
+
+    def __init__(self, party: Party) -> None:
+        super().__init__(party)
+        self.window = 0
+        self.must_go = False
+
+    def may_send(self, size: int) -> None:
+        self.window += size
+
+    def is_too_slow(self) -> None:
+        self.must_go = True
+
+    def send(self, room: Room, size: int) -> None:
+        self.window -= size
+        room.came(self, size)
+
+
+def request(room: Room, size: int, party: Party | None = None) -> Request:
+    made = Request(party or Party())
+    room.enter(made, size)
+    room.ask(made, made.next_piece(room.limit))
+    return made
+
+
+def test_who_sends_gets_larger_pieces_and_who_does_not_holds_one() -> None:
+    room = Room(limit=64 * PIECE)
+    idle, busy = request(room, 300 * PIECE), request(room, 32 * PIECE)
+    pieces = []
+    while busy.missing:
+        pieces.append(busy.window)
+        busy.send(room, busy.window)
+        if busy.missing:
+            room.ask(busy, busy.next_piece(room.limit))
+    assert [size // PIECE for size in pieces] == [1, 1, 2, 4, 8, 16]
+    assert (idle.taken, busy.taken) == (PIECE, 32 * PIECE)
+
+
+def test_free_room_goes_to_the_connection_that_has_least() -> None:
+    room = Room(limit=4 * PIECE, promise=100 * PIECE)
+    many = Party()
+    first = [request(room, 2 * PIECE, many) for _ in range(4)]
+    fifth, other = request(room, 2 * PIECE, many), request(room, 2 * PIECE)
+    assert (fifth.window, other.window) == (0, 0)
+    room.leave(first[0])
+    assert (fifth.window, other.window) == (0, PIECE)
+    room.leave(first[1])
+    assert fifth.window == PIECE
+
+
+def test_one_connection_is_promised_little_until_it_sends() -> None:
+    room = Room(limit=100 * PIECE, promise=2 * PIECE)
+    party = Party()
+    requests = [request(room, 2 * PIECE, party) for _ in range(5)]
+    assert [one.window // PIECE for one in requests] == [1, 1, 0, 0, 0]
+    requests[0].send(room, PIECE)
+    assert [one.window // PIECE for one in requests] == [0, 1, 1, 0, 0]
+    room.leave(requests[1])
+    assert requests[3].window == PIECE
+
+
+def test_slow_ones_go_only_while_others_wait() -> None:
+    room = Room(limit=2 * PIECE, slowest=1000, patience=2.0)
+    slow, quick = request(room, 9 * PIECE), request(room, 9 * PIECE)
+    for now in range(10):
+        room.tick(float(now))
+    assert not slow.must_go and not quick.must_go
+    waiting = request(room, PIECE)
+    for now in range(10, 14):
+        quick.send(room, 2000)
+        slow.send(room, 10)
+        room.tick(float(now))
+    assert (slow.must_go, quick.must_go, waiting.must_go) == (True, False, False)
+    room.leave(slow)
+    assert waiting.window == PIECE
+
+
+def test_what_a_request_becomes_is_refused_if_others_have_the_room() -> None:
+    room = Room(limit=4 * PIECE)
+    alone = Guest(Party())
+    room.grow(alone, 9 * PIECE)  # larger than all of it, but nobody else is there
+    with pytest.raises(StatusError, match="RESOURCE_EXHAUSTED: 9437184 bytes of requests are"):
+        room.grow(Guest(Party()), PIECE)
+    room.leave(alone)
+    assert room.taken == 0
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_whatever_comes_all_get_through_and_the_room_is_bounded(seed: int) -> None:
+    """Requests of all sizes that come, go on, end and break off in any order."""
+    chance = random.Random(seed)
+    room = Room(limit=chance.choice([1, 4, 16]) * PIECE)
+    parties = [Party() for _ in range(chance.randint(1, 4))]
+    sizes = [1, 100, PIECE, 3 * PIECE, 5 * PIECE, 40 * PIECE]
+    to_come = [chance.choice(sizes) for _ in range(chance.randint(1, 12))]
+    largest = max(to_come)
+    here: list[Request] = []
+    while to_come or here:
+        if to_come and chance.random() < 0.3:
+            here.append(request(room, to_come.pop(), chance.choice(parties)))
+        able = [one for one in here if one.window or not one.missing]
+        assert able or to_come or not here, "all wait for each other"
+        if able:
+            _go_on(room, chance.choice(able), here, chance)
+        assert room.taken <= room.limit + largest
+        assert room.taken == sum(one.taken for one in here)
+        for party in parties:
+            assert party.promised == sum(one.promised for one in here if one.party is party)
+    assert room.taken == 0
+    assert not room._queue and not room._moving and not room._guests
+
+
+def _go_on(room: Room, one: Request, here: list[Request], chance: random.Random) -> None:
+    if not one.missing or chance.random() < 0.05:
+        room.leave(one)
+        here.remove(one)
+        return
+    one.send(room, min(one.window, chance.choice([one.window, PIECE, max(1, one.window // 2)])))
+    if one.missing > one.window and not one.asks:
+        room.ask(one, min(one.missing - one.window, one.next_piece(room.limit)))
