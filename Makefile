@@ -1,4 +1,4 @@
-# make demo | test | interop | lint | format | bench | clean
+# make demo | test | matrix | interop | lint | format | bench | clean
 # Each target makes its own virtual environment in .venv when it is missing or
 # when pyproject.toml has changed. Another interpreter: make test PYTHON=python3.12
 
@@ -13,11 +13,12 @@ PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop lint format bench clean
+.PHONY: help demo test matrix interop lint format bench clean
 
 help:
 	@echo "make demo    train, evaluate, export, serve, and ask the server"
 	@echo "make test    run the tests (ARGS=... is passed to pytest)"
+	@echo "make matrix  the tests on every Python and TensorFlow that is promised and to be had here"
 	@echo "make interop install other gRPC clients, and try the server with all of them"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make format  let ruff rewrite what it can"
@@ -41,6 +42,10 @@ demo: $(READY)
 test: $(READY)
 	@$(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
+# MATRIX="--only 3.13" for some of it, "--all" for every pair; ARGS as above.
+matrix:
+	@$(PYTHON) tests/matrix.py $(MATRIX) -- $(ARGS)
+
 # gRPC for Node, C++, Go and Java, nghttp2 and curl; what cannot be installed is said and skipped.
 interop: $(READY)
 	@$(PY) tests/serving/interop/install.py .interop
@@ -60,5 +65,5 @@ bench: $(READY_FOR_BENCH)
 	@$(PY) bench/run.py
 
 clean:
-	rm -rf $(VENV) .interop .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf $(VENV) .interop .matrix .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
