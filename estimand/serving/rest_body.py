@@ -17,6 +17,10 @@ class TooLarge(Exception):
     """The body, as sent or inflated, is larger than allowed."""
 
 
+class ClientGone(Exception):
+    """It closed the connection before its request was whole."""
+
+
 class Arrivals:
     """Reads bodies of at most so many bytes."""
 
@@ -30,13 +34,14 @@ class Arrivals:
     ) -> AsyncIterator[bytes | bytearray]:
         """The whole body; its memory counts until the block ends.
 
-        TooLarge, TimeoutError if it does not come in time, StatusError if there is no room.
+        TooLarge, ClientGone, TimeoutError if it does not come in time, StatusError if there is
+        no room.
         """
         declared = self._declared(scope)
         message = await receive()
         first = message.get("body", b"")
         if message["type"] == "http.disconnect":
-            raise asyncio.CancelledError
+            raise ClientGone
         if not message.get("more_body"):
             yield first
             return
@@ -68,7 +73,7 @@ class Arrivals:
                         await self._more(guest, expected - len(body))
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise asyncio.CancelledError
+                        raise ClientGone
                     part = message.get("body", b"")
                     body += part
                     if len(body) > self._most:

@@ -24,7 +24,7 @@ from estimand.serving.flags import Flags
 from estimand.serving.manager import Manager
 from estimand.serving.metrics import Metrics
 from estimand.serving.page.answers import PageAnswers
-from estimand.serving.rest_body import Arrivals, TooLarge
+from estimand.serving.rest_body import Arrivals, ClientGone, TooLarge
 from estimand.serving.rest_predict import error_body, read_request, write_answer
 from estimand.serving.rest_routes import Route
 from estimand.serving.room import Room
@@ -113,6 +113,8 @@ class RestFace:
         except TooLarge:
             code, http = 8, 413
             answer = error_body(f"The body is larger than {self._most} bytes.")
+        except ClientGone:
+            code, http, answer = 1, 499, b""  # which nobody reads
         except TimeoutError:
             code, http = 4, 408
             answer = error_body("The body did not arrive in time.")

@@ -39,9 +39,8 @@ class PatientProtocol(HttpToolsProtocol):
     quick: QuickWay | None = None
 
     @classmethod
-    def bounded(cls, limits: RestLimits, predict: Any = None) -> type[PatientProtocol]:
-        """`predict` is a RestPredict; without one, all requests go through ASGI."""
-        quick = None if predict is None else QuickWay(predict)
+    def bounded(cls, limits: RestLimits, quick: QuickWay | None = None) -> type[PatientProtocol]:
+        """Without a quick way, all requests go through ASGI."""
         return type("PatientProtocol", (cls,), {"limits": limits, "quick": quick})
 
     def connection_made(self, transport: Any) -> None:

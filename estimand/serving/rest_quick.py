@@ -7,6 +7,7 @@ whose body is not there yet.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
@@ -66,9 +67,13 @@ class Exchange:
 
 
 class QuickWay:
-    """What the connections of a server share. `predict` is a RestPredict."""
+    """What the connections of a server share. `predict` is a RestPredict.
 
-    def __init__(self, predict: Any) -> None:
+    `allow` says whether who sends such headers may ask; without one, all may.
+    """
+
+    def __init__(self, predict: Any, allow: Callable[[Any], bool] | None = None) -> None:
+        self._allow = allow
         self.start = predict.start
         self.most_bytes: int = predict.most_bytes
         self._route = predict.route
@@ -90,6 +95,8 @@ class QuickWay:
         for name, _ in protocol.headers:
             if name in _OTHER_WAY:
                 return None
+        if self._allow is not None and not self._allow(protocol.headers):
+            return None  # the usual way refuses it
         return self._route(protocol.url)
 
     def head(self, http: int, defaults: Any) -> bytes:

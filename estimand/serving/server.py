@@ -287,10 +287,10 @@ class _Server:
 
     def _quick_rest(self, manager: Any) -> Any:
         from estimand.serving.rest_predict import RestPredict
+        from estimand.serving.rest_quick import QuickWay
 
-        if self._tokens is not None:
-            return None  # they are looked at on the usual way
-        return RestPredict(manager, self._metrics, self._flags)
+        predict = RestPredict(manager, self._metrics, self._flags)
+        return QuickWay(predict, self._tokens.allow if self._tokens else None)
 
     def _rest_socket(self) -> socket.socket:
         if self._handed and self._handed.rest:

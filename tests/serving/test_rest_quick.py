@@ -6,9 +6,11 @@ import json
 import re
 import socket
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from estimand.serving.rest_quick import QuickWay
 from tests.serving.running import Server
 
 
@@ -76,3 +78,35 @@ def test_a_client_that_asks_for_the_end_gets_it(server: Server) -> None:
     found = answers(server, 2, sent)  # a second one never comes, for the connection ends
     assert [json.loads(body) for _, body in found] == [{"predictions": [3.0]}]
     assert b"connection: close" in found[0][0]
+
+
+def test_with_tokens_those_who_have_one_go_the_quick_way() -> None:
+    predict = SimpleNamespace(start=None, most_bytes=1, route=lambda url: url)
+    quick = QuickWay(predict, lambda headers: (b"x-api-key", b"known") in headers)
+    protocol = SimpleNamespace(
+        cycle=None,
+        expect_100_continue=False,
+        flow=SimpleNamespace(write_paused=False),
+        parser=SimpleNamespace(
+            get_method=lambda: b"POST",
+            should_keep_alive=lambda: True,
+            get_http_version=lambda: "1.1",
+        ),
+        headers=[(b"x-api-key", b"known")],
+        url=b"/v1/models/m:predict",
+    )
+    assert quick.route(protocol) == b"/v1/models/m:predict"
+    protocol.headers = [(b"x-api-key", b"guessed")]
+    assert quick.route(protocol) is None  # uvicorn's way, where it is refused
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_error_of_ours(
+    server: Server,
+) -> None:
+    whole = request(b'{"instances": [2.0]}', model="two_inputs")
+    with socket.create_connection(("127.0.0.1", server.rest_port), timeout=60) as client:
+        client.sendall(whole[:-5])
+    metrics = "/monitoring/prometheus/metrics"
+    counted = 'request_count{model_name="two_inputs",status="CANCELLED"}'
+    server.wait_until(lambda: counted in server.get(metrics).text)
+    assert "Exception in ASGI application" not in server.log.read_text()

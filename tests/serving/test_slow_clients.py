@@ -18,6 +18,7 @@ from estimand.serving.metrics import Metrics
 from estimand.serving.rest_face import RestFace
 from estimand.serving.rest_predict import RestPredict
 from estimand.serving.rest_protocol import PatientProtocol, RestLimits
+from estimand.serving.rest_quick import QuickWay
 from estimand.serving.status import not_found
 
 
@@ -45,7 +46,9 @@ def port() -> Iterator[int]:
         app = RestFace(NoModels(), Metrics(), flags, lambda: True)
         config = uvicorn.Config(
             app,
-            http=PatientProtocol.bounded(limits, RestPredict(NoModels(), Metrics(), flags)),
+            http=PatientProtocol.bounded(
+                limits, QuickWay(RestPredict(NoModels(), Metrics(), flags))
+            ),
             ws="none",
             lifespan="off",
             log_config=None,
