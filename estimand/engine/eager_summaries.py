@@ -43,6 +43,7 @@ class Kept:
                 told = faults.unfit_for_histogram(tag, what)
                 raise tf.errors.InvalidArgumentError(None, None, told) from error
 
+    # Given tensors, not variables: those are others when it is written.
     def note_summary(
         self, make: Callable[[str], tf.Tensor], name: str, family: str | None
     ) -> tf.Tensor:
@@ -79,18 +80,24 @@ def _while_eager(
 
 def _replacements(keeping: Kept) -> list[Swap]:
     def scalar(name, tensor, collections=None, family=None):
+        tensor = tf.convert_to_tensor(tensor)
+
         def make(tag: str) -> tf.Tensor:
             return _raw.ScalarSummary(tags=tag, values=tensor)
 
         return keeping.note_summary(make, name, family)
 
     def histogram(name, values, collections=None, family=None):
+        values = tf.convert_to_tensor(values)
+
         def make(tag: str) -> tf.Tensor:
             return _raw.HistogramSummary(tag=tag, values=values)
 
         return keeping.note_summary(make, name, family)
 
     def image(name, tensor, max_outputs=3, collections=None, family=None):
+        tensor = tf.convert_to_tensor(tensor)
+
         def make(tag: str) -> tf.Tensor:
             def in_a_graph() -> tf.Tensor:  # the only place where this op can be made
                 return _raw.ImageSummary(tag=tag, tensor=tensor, max_images=max_outputs)
@@ -100,6 +107,8 @@ def _replacements(keeping: Kept) -> list[Swap]:
         return keeping.note_summary(make, name, family)
 
     def audio(name, tensor, sample_rate, max_outputs=3, collections=None, family=None):
+        tensor = tf.convert_to_tensor(tensor)
+
         def make(tag: str) -> tf.Tensor:
             rate = tf.cast(sample_rate, tf.float32)
             return _raw.AudioSummaryV2(

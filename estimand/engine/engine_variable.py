@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core import tf_private
+from estimand.engine import eager_writes
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,11 @@ def _writing(name: str) -> Callable[..., Any]:
 
     def write(self: Any, *args: Any, **kwargs: Any) -> Any:
         original = getattr(super(V1Answers, self), name)
+        if (kept := eager_writes.keeping()) is not None:
+            # Metrics made by hand are read after each batch: they are updated where they stand.
+            if (self.is_local and not kept.training) or _called_by_keras():
+                return original(*args, **kwargs)
+            return eager_writes.write(kept, self, name, original, args, kwargs)
         if not self.of_keras or tf.executing_eagerly() or _called_by_keras():
             return original(*args, **kwargs)
         graph = tf.compat.v1.get_default_graph()
@@ -69,6 +75,7 @@ class V1Answers:
     """The answers, for any class of eager variables."""
 
     of_keras = False  # made by Keras code
+    is_local = False  # of one trace or run, such as a metric's
     _estimand_initial_value: Any = None
 
     assign = _writing("assign")
@@ -76,10 +83,17 @@ class V1Answers:
     assign_sub = _writing("assign_sub")
     scatter_add = _writing("scatter_add")
     scatter_sub = _writing("scatter_sub")
+    scatter_max = _writing("scatter_max")
+    scatter_min = _writing("scatter_min")
+    scatter_mul = _writing("scatter_mul")
+    scatter_div = _writing("scatter_div")
     scatter_update = _writing("scatter_update")
+    batch_scatter_update = _writing("batch_scatter_update")
     scatter_nd_add = _writing("scatter_nd_add")
     scatter_nd_sub = _writing("scatter_nd_sub")
     scatter_nd_update = _writing("scatter_nd_update")
+    scatter_nd_max = _writing("scatter_nd_max")
+    scatter_nd_min = _writing("scatter_nd_min")
 
     # A variable of a v1 graph may be in a set and is equal to itself only.
     def __hash__(self) -> int:
@@ -105,7 +119,8 @@ class V1Answers:
         return tf.convert_to_tensor(value() if callable(value) else value, self.dtype)
 
     def initialized_value(self: Any) -> Any:
-        return self.read_value()
+        writes = eager_writes.under_way()
+        return self.read_value() if writes is None else writes.value_at_start(self)
 
     @property
     def initializer(self: Any) -> Any:

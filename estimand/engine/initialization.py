@@ -53,6 +53,24 @@ def restore(
     return path
 
 
+def expect_the_rest(trace: BuiltModel, store: VariableStore, path: str) -> None:
+    """Hold what a checkpoint has beyond the variables of `trace`, which was run eagerly.
+
+    They may be made by a later step. A checkpoint whose names had to be translated, or of which a
+    Saver wants a part only, has no such rest.
+    """
+    reader = tf.train.load_checkpoint(path)
+    there = reader.get_variable_to_dtype_map()
+    known = {v.name for v in saving.saved_variables(trace)}
+    if not known <= there.keys() or tf_private.saver_variables(saving.v1_saver(trace)) is not None:
+        return
+    known |= {spec.name for one in saving.saveable_objects(trace) for spec in one.specs}
+    for name in sorted(there.keys() - known):
+        if there[name] != tf.string:
+            value = tf.constant(reader.get_tensor(name))
+            trace.variables.by_name[name] = store.expect(name, value)
+
+
 def restore_added(trace: BuiltModel, before: set[str], path: str) -> None:
     """Variables that hooks have added since `before` continue where a checkpoint has them."""
     reader = tf.train.load_checkpoint(path)

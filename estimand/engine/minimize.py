@@ -99,12 +99,7 @@ def _keras_train_op(
     gradients = tf.gradients(eager_run.scaled_loss(optimizer, loss, everything), chosen)
     gradients = sharing.summed(gradients)
     sharing.prepare_keras_optimizer(optimizer)
-    pairs = [(g, v) for g, v in zip(gradients, chosen, strict=True) if g is not None]
-    if not pairs:
-        raise ModelFnError(
-            "est.minimize: the loss depends on none of the trainable variables "
-            f"({', '.join(v.name for v in chosen[:5]) or 'there are none'})."
-        )
+    pairs = eager_run.trained_pairs(gradients, chosen)
     # Keras reads and writes in program order, also where it updates a v1 variable.
     names = {id(v): n for n, v in traced.by_name.items()}
     traced.tf2_style.update({names[id(v)]: v for _, v in pairs if id(v) in names})
@@ -115,7 +110,7 @@ def _keras_train_op(
     first_new = len(graph.get_operations())
     optimizer.apply([g for g, _ in pairs], targets)
     updates = [op for op in graph.get_operations()[first_new:] if effects.changes_state(op)]
-    _summarise_learning_rate(optimizer)
+    eager_run.summarise_learning_rate(optimizer)
     return _advance(step, updates)
 
 
@@ -141,12 +136,6 @@ def _counted(graph: tf.Graph, step: tf.Variable) -> tf.Operation:
         with tf.control_dependencies(None):
             graph.add_to_collection(_NEXT_STEP, step.assign_add(1, read_value=False))
     return graph.get_collection(_NEXT_STEP)[0]
-
-
-def _summarise_learning_rate(optimizer: Any) -> None:
-    rate = getattr(optimizer, "learning_rate", None)
-    if rate is not None and not callable(rate):
-        tf.compat.v1.summary.scalar("learning_rate", tf.convert_to_tensor(rate))
 
 
 def _plain(variable: Any) -> tf.Variable:

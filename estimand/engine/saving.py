@@ -129,6 +129,12 @@ class ModelSaver:
     def _variables(self) -> list[SavedVariable]:
         return saved_variables(self._trace)
 
+    def take_in(self, trace: BuiltModel) -> None:
+        """Save the variables of `trace` from now on: a later step has made more of them."""
+        self._trace = trace
+        self.__dict__.pop("_variables", None)
+        self.__dict__.pop("_memory", None)
+
     @functools.cached_property
     def _memory(self) -> SnapshotMemory:
         return SnapshotMemory([v.variable for v in self._variables])

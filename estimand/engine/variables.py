@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
+from estimand.engine import eager_writes
 from estimand.engine.distributed.mirrored import make_variable, with_keras_aggregation
 from estimand.engine.distributed.parameter_servers import Servers, in_sync
 from estimand.engine.distributed.replicas import first_device_is_default
@@ -49,6 +50,7 @@ class TracedVariables:
     keras_variables: dict[int, Any] = field(default_factory=dict)
     # Several workers update the variables, each when it has gradients.
     asynchronous: bool = False
+    forgotten: set[int] = field(default_factory=set)  # ids of those that are none of the model's
 
     def saved(self) -> dict[str, tf.Variable]:
         """The variables that belong into a checkpoint, by their names in it."""
@@ -58,6 +60,7 @@ class TracedVariables:
     def forget(self, variables: Iterable[tf.Variable]) -> None:
         """Take back variables that were made, but turn out not to belong to the model."""
         gone = {id(v) for v in variables}
+        self.forgotten |= gone
         for known in (self.by_name, self.local, self.tf2_style):
             for name in [n for n, v in known.items() if id(v) in gone]:
                 del known[name]
@@ -92,6 +95,8 @@ class VariableStore:
         self._foreign: dict[int, tuple[str, tf.Variable]] = {}
         self._keras_variables: dict[int, Any] = {}
         self._saved_models: dict[tuple[str, int], Any] = {}
+        # Of a checkpoint, what a model that runs eagerly has not asked for yet, by name.
+        self.expected: dict[str, tf.Variable] = {}
         # Where each variable's present value came from, as a checkpoint and a name in it (which
         # may be that of its average); absent = not from a checkpoint.
         self._loaded: dict[str, str] = {}
@@ -168,7 +173,7 @@ class VariableStore:
 
     def adopt_foreign(self, traced: TracedVariables) -> None:
         """Take in variables that the traced code used but that were made outside of it."""
-        known = {id(v) for v in traced.by_name.values()}
+        known = {id(v) for v in traced.by_name.values()} | traced.forgotten
         # A Keras layer made outside may have been built, that is, got its variables, inside an
         # earlier trace.
         built_earlier = {id(v): n for n, v in self._shared.items()}
@@ -215,6 +220,8 @@ class VariableStore:
             if self.servers is not None and (not local or traced.asynchronous):
                 make = self.servers.make_variable
             variable = known[name] = _make_variable(traced, name, trainable, kwargs, make)
+            if not local and traced.kept_local is not None:
+                self._continue_expected(name, variable)
         else:
             _check_same_shape(name, variable, kwargs, keras_variable)
         if trainable and _Keys.TRAINABLE_VARIABLES not in collections:
@@ -225,6 +232,7 @@ class VariableStore:
                 traced.graph.add_to_collection(collection, variable)
         traced.by_name[name] = variable
         if local:
+            variable.is_local = True
             traced.local[name] = variable
         if keras_variable is not None:
             variable.of_keras = True
@@ -233,6 +241,29 @@ class VariableStore:
             if not local:
                 self._keras_variables[id(variable)] = keras_variable
         return variable
+
+    def expect(self, name: str, value: tf.Tensor) -> tf.Variable:
+        """Hold what a checkpoint has under a name, until the model asks for that variable.
+
+        One that a step makes only now and then (in a branch) is not there when a run continues.
+        """
+        variable = self._shared.get(name)
+        if variable is not None:
+            variable.assign(value)
+            return variable
+        with tf.init_scope():  # not through creators of variables: it is none of the model's yet
+            held = tf_private.ResourceVariable(value, trainable=False, name=name)
+        self.expected[name] = held
+        return held
+
+    def _continue_expected(self, name: str, variable: Any) -> None:
+        held = self.expected.pop(name, None)
+        if held is not None and held.shape == variable.shape and held.dtype == variable.dtype:
+            # Not by its method, which would have it taken for a variable of the model.
+            value = tf.raw_ops.ReadVariableOp(resource=held.handle, dtype=held.dtype)
+            with eager_writes.at_once():
+                variable.assign(value)
+            variable._estimand_first_value = variable.read_value()
 
     # What the values are, so that nothing is read from disk twice.
 

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core.metric_objects import is_metric
+from estimand.core.modes import ModeKeys
 from estimand.engine import initialization, metrics, warm_start
 from estimand.engine.eager_run import EagerRunner, EagerTrace
 from estimand.engine.feeding import Feeder
@@ -74,6 +75,7 @@ class EagerLoop:
         log_every: int | None,
         first_step: TakenBack | RunAgain | None = None,
         after_first_step: Callable[[], None] = lambda: None,
+        variables_made: Callable[[EagerTrace], None] = lambda trace: None,
     ) -> None:
         self.trace = trace
         self.model_dir = model_dir
@@ -89,6 +91,7 @@ class EagerLoop:
         self._log_every = log_every
         self._first_step = first_step
         self._after_first_step = after_first_step
+        self._variables_made = variables_made
         self.save_checkpoint = save_checkpoint
 
     @property
@@ -139,6 +142,8 @@ class EagerLoop:
         self._runner.store.mark_changed()
         before, self._step = self._step, int(trace.global_step.numpy())
         self.motionless_steps += self._step == before
+        if _identities(trace) != _identities(self.trace):
+            self._variables_made(trace)
         self.trace = trace
         self._hooks.session.move_on_to(trace)
         self.last_loss = float(trace.spec.loss)
@@ -148,6 +153,10 @@ class EagerLoop:
         if math.isnan(self.last_loss):
             _log.error("Model diverged with loss = NaN.")
             raise _train.NanLossDuringTrainingError
+
+
+def _identities(trace: EagerTrace) -> dict[str, int]:
+    return {name: id(variable) for name, variable in trace.variables.saved().items()}
 
 
 def initialized(
@@ -175,7 +184,9 @@ def build(
         runner.store.mark_changed()  # by the batch that does not count
         session: Any = EagerSession(trace)
         fall_back = None if checkpoint_path else estimator.model_dir
-        initialization.restore(trace, runner.store, session, latest, fall_back=fall_back)
+        used = initialization.restore(trace, runner.store, session, latest, fall_back=fall_back)
+        if runner.mode == ModeKeys.TRAIN:
+            initialization.expect_the_rest(trace, runner.store, used)
     elif not runner.store.only_in_memory:
         for variable in trace.variables.by_name.values():
             initial = getattr(variable, "_estimand_first_value", None)

@@ -17,8 +17,10 @@ import tensorflow as tf
 from estimand import hooks as ready_made
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
+from estimand.engine import eager_writes
 from estimand.engine.cadence import Schedule
 from estimand.engine.eager_run import EagerTrace
+from estimand.engine.eager_writes import Later
 from estimand.hooks.adopt import adopt
 
 _train = tf.compat.v1.train
@@ -33,7 +35,7 @@ class EagerSession(tf_private.SessionInterface):
         self.trace = trace
         # As they were made: `begin` may put more into them.
         self._first_tensors = _tensors_of_hooks(trace)
-        self._newest: dict[int, tf.Tensor] = {}
+        self._newest: dict[int, Any] = {}
 
     @property
     def graph(self) -> tf.Graph:
@@ -47,17 +49,40 @@ class EagerSession(tf_private.SessionInterface):
             self._newest = {id(a): b for a, b in zip(first, now, strict=True)}
 
     def run(self, fetches: Any, feed_dict: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """The values now."""
         del feed_dict, args, kwargs
         return tf.nest.map_structure(self._value, fetches)
 
+    def run_with_step(self, fetches: Any) -> Any:
+        """The values as fetched together with the last step: variables before it changed them."""
+        return tf.nest.map_structure(self._value_in_step, fetches)
+
+    def _value_in_step(self, fetch: Any) -> Any:
+        fetch = self._found(fetch)
+        if isinstance(fetch, Later):
+            fetch()
+            return None
+        names = {id(v): n for n, v in self.trace.variables.by_name.items()}
+        plain = fetch if isinstance(fetch, tf.Variable) else getattr(fetch, "value", None)
+        name = names.get(id(plain))
+        return self._value(fetch) if name is None else self.trace.value_before(name).numpy()
+
+    def _found(self, fetch: Any) -> Any:
+        if isinstance(fetch, str):
+            known = {**self.trace.variables.by_name, **self.trace.kept.named}
+            fetch = known.get(fetch.split(":")[0], fetch)
+        return self._newest.get(id(fetch), fetch)
+
     def _value(self, fetch: Any) -> Any:
+        fetch = self._found(fetch)
         if fetch is None or isinstance(fetch, tf.Operation):
             return None
-        if isinstance(fetch, str):
-            name = fetch.split(":")[0]
-            known = {**self.trace.variables.by_name, **self.trace.kept.named}
-            fetch = known.get(name, fetch)
-        fetch = self._newest.get(id(fetch), fetch)
+        if isinstance(fetch, Later):
+            raise ModelFnError(
+                f"A hook runs {fetch!r} between steps, but with RunConfig(run_eagerly=True) there "
+                "is no graph to run it in. Return it in before_run, to have it run with the step, "
+                "let train_op depend on it, or leave the hook out while debugging."
+            )
         if hasattr(fetch, "numpy"):
             return fetch.numpy()
         raise ModelFnError(
@@ -104,10 +129,10 @@ class EagerHooks:
 
     def after_run(self, looks: Sequence[tuple[Any, Schedule, Any, Any]], step: int) -> None:
         with self._as_default():
-            for hook, schedule, context, request in looks:
-                fetches = getattr(request, "fetches", request)
-                values = _train.SessionRunValues(self.session.run(fetches), None, None)
-                hook.after_run(context, values)
+            fetches = [getattr(request, "fetches", request) for *_, request in looks]
+            results = [self.session.run_with_step(wanted) for wanted in fetches]
+            for (hook, schedule, context, _), seen in zip(looks, results, strict=True):
+                hook.after_run(context, _train.SessionRunValues(seen, None, None))
                 schedule.looked(step, time.monotonic())
                 self.stop_requested |= context.stop_requested
 
@@ -123,7 +148,7 @@ class EagerHooks:
             yield
 
 
-def _tensors_of_hooks(trace: EagerTrace) -> list[tf.Tensor]:
+def _tensors_of_hooks(trace: EagerTrace) -> list[Any]:
     spec = trace.spec
     kinds = (
         spec.training_chief_hooks,
@@ -134,11 +159,14 @@ def _tensors_of_hooks(trace: EagerTrace) -> list[tf.Tensor]:
     return [t for hooks in kinds for hook in hooks or () for t in _tensors_in(vars(hook))]
 
 
-def _tensors_in(value: Any) -> Iterator[tf.Tensor]:
+def _tensors_in(value: Any) -> Iterator[Any]:
+    """Tensors, and ops that stand for something to be run."""
     if isinstance(value, dict):
         value = list(value.values())  # keys may be made from a tensor's value
     if isinstance(value, (list, tuple)):
         for one in value:
             yield from _tensors_in(one)
-    elif tf.is_tensor(value) and not isinstance(value, tf.Variable):
+    elif eager_writes.later_of(value) is not None or (
+        tf.is_tensor(value) and not isinstance(value, tf.Variable)
+    ):
         yield value

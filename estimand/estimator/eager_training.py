@@ -69,6 +69,7 @@ def train_eagerly(
             runner, run.feeder, given.element_spec, trace, all_hooks, saver.save,
             run.estimator.model_dir, config.log_step_count_steps, first_step,
             after_first_step=lambda: setattr(saver, "position", run.position),
+            variables_made=saver.take_in,
         )  # fmt: skip
         loop.run(target, interrupts)
         saver.wait()

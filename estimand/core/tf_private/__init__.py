@@ -24,6 +24,10 @@ from estimand.core.tf_private.datasets import (
     rows_in_order,
     stateful_op_types,
 )
+from estimand.core.tf_private.eager_v1 import (
+    averages_start_from,
+    losses_are_collected,
+)
 from estimand.core.tf_private.execution import (
     eager_mode,
     executor,
@@ -116,6 +120,8 @@ from estimand.core.tf_private.variables import (
     initializer_set_from_checkpoint,
     new_saved_model_message,
     object_graph_names,
+    op_before_read,
+    read_after,
     save_like,
     save_slice,
     saver_limits,
@@ -132,6 +138,7 @@ __all__ = [
     "SessionInterface",
     "Stage",
     "add_control_inputs",
+    "averages_start_from",
     "capture",
     "cluster_of_servers",
     "collective_keys_in_the_graph",
@@ -171,6 +178,7 @@ __all__ = [
     "like_a_v1_graph",
     "list_directory",
     "loading_saved_models",
+    "losses_are_collected",
     "make_graph_tensors_hashable",
     "make_onednn",
     "making_random_ops",
@@ -180,9 +188,11 @@ __all__ = [
     "on_each_worker",
     "onednn_in_all_graphs",
     "onednn_kernels_to_ask_for",
+    "op_before_read",
     "order_control_flow_bodies",
     "plain_variables",
     "prefetched",
+    "read_after",
     "replace_input",
     "rows_in_order",
     "save_like",

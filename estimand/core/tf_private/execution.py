@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -62,6 +63,7 @@ def fresh_eager_scope() -> Iterator[tf.Graph]:
         EagerVariableStore().as_default(),
     ):
         _note_reads(graph)
+        _name_collected(graph)
         yield graph
 
 
@@ -80,6 +82,33 @@ def _note_reads(graph: tf.Graph) -> None:
             reads[id(variable)] = (variable, variable.read_value())
 
     graph.watch_variable = watch_variable
+
+
+def _name_collected(graph: tf.Graph) -> None:
+    """Let `get_collection(key, scope)` find eager tensors by the scope they were collected in.
+
+    They have no names; in a graph theirs would begin with it, those of regularizers with the name
+    of the variable.
+    """
+    scopes: dict[int, tuple[Any, str, str]] = {}
+    add, get = graph.add_to_collection, graph.get_collection
+
+    def add_to_collection(name: Any, value: Any) -> None:
+        if hasattr(value, "dtype") and not hasattr(value, "name"):
+            of_variables = tf.compat.v1.get_variable_scope().name
+            scopes[id(value)] = (value, tf.get_current_name_scope(), of_variables)
+        add(name, value)
+
+    def get_collection(name: Any, scope: str | None = None) -> list[Any]:
+        if scope is None:
+            return get(name)
+        found = {id(value) for value in get(name, scope)}
+        matches = re.compile(scope).match
+        found |= {key for key, (_, *names) in scopes.items() if any(map(matches, names))}
+        return [value for value in get(name) if id(value) in found]
+
+    graph.add_to_collection = add_to_collection  # type: ignore[method-assign]
+    graph.get_collection = get_collection  # type: ignore[method-assign]
 
 
 @contextlib.contextmanager

@@ -24,6 +24,16 @@ def get_variable_is_creating(depth: int = 8) -> bool:
     return False
 
 
+def read_after(variable: tf.Variable, op: Any) -> tf.Variable:
+    """What `assign` returns: the variable, once `op` has been run (called, if that is possible)."""
+    return variable._lazy_read(op)
+
+
+def op_before_read(value: Any) -> Any:
+    """The `op` of `read_after`; None for anything else."""
+    return getattr(value, "_parent_op", None) if isinstance(value, tf.Variable) else None
+
+
 def saver_variables(saver: Any) -> dict[str, Any] | None:
     """What a v1 Saver was told to save, by checkpoint name; None if it was told nothing.
 

@@ -7,8 +7,8 @@ The rules that old code depends on, and where they are kept:
 - that scope is found at the first call and numbered by `variable_scope` itself: `dense`, `dense_1`
   (`Layer._settle_scope`);
 - penalties go to REGULARIZATION_LOSSES once per variable, updates to UPDATE_OPS where somebody
-  must run them (`Layer.add_loss`, `Layer.add_update`). Executing eagerly there are no collections:
-  ask `layer.losses`; updates have happened already.
+  must run them (`Layer.add_loss`, `Layer.add_update`). Executing eagerly, outside of a model
+  function, there are no collections: ask `layer.losses`; updates have happened already.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from estimand.compat.v1.layers import identifiers
 from estimand.compat.v1.layers.errors import LayerError, LayerTypeError
 from estimand.compat.v1.layers.input_spec import InputSpec, check_inputs
 from estimand.compat.v1.layers.variables import get_or_create, parts
+from estimand.engine import eager_writes
 
 v1 = tf.compat.v1
 
@@ -155,10 +156,10 @@ class Layer:
                     self.add_loss(penalty, inputs=inputs)
 
     def _publish_updates(self) -> None:
-        if tf.executing_eagerly():
-            return
         # A layer may have been called in another graph before: its updates stay there.
         graph = v1.get_default_graph()
+        if tf.executing_eagerly():
+            self._updates = [entry for entry in self._updates if entry[0].graph is graph]
         published = v1.get_collection_ref(v1.GraphKeys.UPDATE_OPS)
         known = {id(update) for update in published}
         here = (update for update in self.updates if update.graph is graph)
@@ -249,18 +250,20 @@ class Layer:
     def add_loss(self, losses: Any, inputs: Any = None) -> None:
         """Add penalties (tensors, or callables that compute one). `inputs`: what they depend on."""
         for loss in tf.nest.flatten(losses):
-            if not tf.executing_eagerly():
-                loss = loss() if callable(loss) else loss
-                if loss is None:
+            if not tf.executing_eagerly() or eager_writes.under_way() is not None:
+                value = loss() if callable(loss) else loss
+                if value is None:
                     continue
-                loss = tf.convert_to_tensor(loss)
-                v1.add_to_collection(v1.GraphKeys.REGULARIZATION_LOSSES, loss)
+                value = tf.convert_to_tensor(value)
+                v1.add_to_collection(v1.GraphKeys.REGULARIZATION_LOSSES, value)
+                loss = loss if tf.executing_eagerly() else value
             # Executing eagerly a callable is kept, to be asked again when weights have changed.
             self._losses.append((loss, inputs))
 
     def add_update(self, updates: Any, inputs: Any = None) -> None:
         """Add operations that somebody must run at each training step (by UPDATE_OPS)."""
-        if tf.executing_eagerly():
+        if tf.executing_eagerly():  # has happened already, or waits until it is asked for
+            self._updates += [(later, inputs) for later in eager_writes.all_of(updates)]
             return
         for update in tf.nest.flatten(updates):
             update = update() if callable(update) else update
