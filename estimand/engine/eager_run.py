@@ -6,7 +6,8 @@ help for that (`eager_lending`); what it writes is written when it is asked for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +17,7 @@ from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
-from estimand.engine import eager_summaries, eager_writes
+from estimand.engine import eager_summaries, eager_writes, effects, random_bodies, randomness
 from estimand.engine.eager_lending import Metrics, Step, lent_to, step_under_way
 from estimand.engine.eager_summaries import Kept
 from estimand.engine.engine_variable import EngineVariable
@@ -39,6 +40,7 @@ class EagerTrace:
     kept: Kept = field(default_factory=Kept)
     # Of all others, by their identity.
     at_start: dict[int, tf.Tensor] = field(default_factory=dict)
+    draws: randomness.Draws | None = None
 
     def value_before(self, name: str) -> tf.Tensor:
         """What a variable held before this step."""
@@ -63,6 +65,7 @@ class EagerRunner:
     _metrics: Metrics = field(default_factory=Metrics)
     # What steps have made so far: a step does not ask for all of it (in a branch not taken).
     _made: dict[str, tf.Variable] = field(default_factory=dict)
+    draws: randomness.Draws = field(default_factory=randomness.Draws)
 
     def run(self, features: Any, labels: Any) -> EagerTrace:
         """One step: whatever the model function does has been done when this returns."""
@@ -75,6 +78,7 @@ class EagerRunner:
             tf.GradientTape(persistent=True) as tape,
             eager_writes.kept_until_asked_for(training, at_start) as writes,
             eager_summaries.kept() as kept,
+            self._random_numbers(graph),
         ):
             global_step = self.create_global_step(graph)
             next_step = global_step.read_value() + 1
@@ -83,6 +87,7 @@ class EagerRunner:
                 if training:
                     with tape.stop_recording():
                         eager_writes.ask_for(spec.train_op)
+                    self._tell_unwired(graph)
         made_inside = set(variables.by_name)
         self.store.adopt_foreign(variables)
         counters = self._metrics.counters
@@ -93,7 +98,23 @@ class EagerRunner:
         if training:
             variables.by_name = {**self.store.expected, **self._made, **variables.by_name}
             self._made = variables.saved()
-        return EagerTrace(self.mode, spec, variables, global_step, outside_values, kept, at_start)
+        return EagerTrace(
+            self.mode, spec, variables, global_step, outside_values, kept, at_start, self.draws
+        )
+
+    def _tell_unwired(self, graph: tf.Graph) -> None:
+        if not self._made:  # the first step
+            updates = graph.get_collection(_v1.GraphKeys.UPDATE_OPS)
+            effects.tell_unwired([u for u in eager_writes.all_of(updates) if not u.done])
+
+    @contextlib.contextmanager
+    def _random_numbers(self, graph: tf.Graph) -> Iterator[None]:
+        """In training, those of a step depend on how many were run before, as in a trace."""
+        if self.mode != ModeKeys.TRAIN or self.seed is None:
+            yield
+            return
+        with tf_private.seeds_of_step(self.seed), random_bodies.keyed_by(self.draws, graph, 0):
+            yield
 
     def start_anew(self) -> None:
         """Forget metrics and local variables, as at the start of an evaluation."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -115,15 +116,19 @@ def ancestors(ops: Iterable[tf.Operation]) -> dict[str, tf.Operation]:
 def warn_about_unwired_updates(graph: tf.Graph, needed: dict[str, tf.Operation]) -> None:
     """v1 layers leave their updates to the user; forgetting them is the classic mistake."""
     update_ops = graph.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
-    unwired = [u for u in update_ops if getattr(u, "op", u).name not in needed]
-    if unwired:
-        names = ", ".join(getattr(u, "op", u).name for u in unwired[:3])
+    tell_unwired([u for u in update_ops if getattr(u, "op", u).name not in needed])
+
+
+def tell_unwired(updates: Sequence[Any]) -> None:
+    """Warn of ops in UPDATE_OPS that no step runs."""
+    if updates:
+        names = ", ".join(getattr(u, "op", u).name for u in updates[:3])
         _log.warning(
             "%d update op(s) in tf.GraphKeys.UPDATE_OPS (%s%s) are not run by train_op, so e.g. "
             "moving averages of batch normalization stay at their initial values. Wrap the "
             "optimizer: with tf.control_dependencies(tf.compat.v1.get_collection("
             "tf.compat.v1.GraphKeys.UPDATE_OPS)): train_op = optimizer.minimize(...)",
-            len(unwired),
+            len(updates),
             names,
-            ", ..." if len(unwired) > 3 else "",
+            ", ..." if len(updates) > 3 else "",
         )

@@ -76,7 +76,10 @@ _REPLACED_LATER = frozenset(
 
 
 def keyed_by(draws: Draws, graph: tf.Graph, worker: int) -> contextlib.AbstractContextManager[None]:
-    """While `graph` is traced: random ops in bodies that are built inside of it follow `draws`."""
+    """While `graph` is traced: random ops in bodies that are built inside of it follow `draws`.
+
+    Around a model function that runs eagerly (see `tf_private.seeds_of_step`): all of its own.
+    """
     numbers = itertools.count(1)
 
     def make(
@@ -84,7 +87,9 @@ def keyed_by(draws: Draws, graph: tf.Graph, worker: int) -> contextlib.AbstractC
     ) -> Any:
         here = tf.compat.v1.get_default_graph()
         at_top = here is graph
-        if tf.executing_eagerly() or (at_top and kind in _REPLACED_LATER):
+        eagerly = tf.executing_eagerly()
+        initial = eagerly and not tf_private.step_draws()  # the value of a variable
+        if initial or (not eagerly and at_top and kind in _REPLACED_LATER):
             return original(**args, seed=seed, seed2=seed2)
         if not at_top and not _is_body(here, graph):
             return original(**args, seed=seed, seed2=seed2)

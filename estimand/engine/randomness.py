@@ -91,9 +91,11 @@ class Draws:
 
     def _counter(self, value: Any) -> tf.Variable:
         with tf.init_scope():  # not through creators of variables: it is none of the model's
-            return tf_private.ResourceVariable(
+            variable = tf_private.ResourceVariable(
                 value, dtype=tf.int64, trainable=False, name=f"{_SCOPE}/draws"
             )
+        variable.none_of_the_model = True
+        return variable
 
     @property
     def variables(self) -> list[tf.Variable]:

@@ -178,7 +178,7 @@ class VariableStore:
         # earlier trace.
         built_earlier = {id(v): n for n, v in self._shared.items()}
         for variable in tf_private.variables_read_in(traced.graph):
-            if id(variable) in known:
+            if id(variable) in known or getattr(variable, "none_of_the_model", False):
                 continue
             name = built_earlier.get(id(variable))
             if name is None:
@@ -347,7 +347,8 @@ def _initial_value(
     value = initial
     if callable(initial):
         try:
-            value = initial()
+            with tf_private.seeds_of_variables():
+                value = initial()
         except (TypeError, ValueError, RuntimeError, NotImplementedError):
             # The initializer uses tensors of the graph being built: evaluate it there, later.
             with traced.graph.as_default():

@@ -140,6 +140,7 @@ class EagerLoop:
     def count_step(self, trace: EagerTrace) -> None:
         """Take note of a step that has been run."""
         self._runner.store.mark_changed()
+        self._runner.draws.advance()
         before, self._step = self._step, int(trace.global_step.numpy())
         self.motionless_steps += self._step == before
         if _identities(trace) != _identities(self.trace):

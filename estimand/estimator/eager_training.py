@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimand.core.modes import ModeKeys
 from estimand.engine.feeding import Feeder, InputPosition
 from estimand.engine.interrupts import Interrupts
+from estimand.engine.saving import DRAWS
 from estimand.estimator import eager
 from estimand.estimator.eager_hooks import EagerSession
 from estimand.estimator.surroundings import NO_STEPS, in_use
@@ -56,6 +57,7 @@ def train_eagerly(
         run.position = InputPosition(run.feeder, given.dataset, resumable=given.resumable)
     store.mark_changed()
     run.start_step = int(trace.global_step.numpy())
+    runner.draws.start(int(run.meta.get(DRAWS, run.start_step)))
     saver = run._saver(trace, EagerSession(trace))
     if first_step is not None:
         # A batch has been taken, but not for the checkpoint of the start: no position is

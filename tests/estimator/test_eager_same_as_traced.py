@@ -311,7 +311,9 @@ def test_what_nobody_asks_for_is_not_run(tmp_path: Path, make: Any, keras_layer:
 
 
 @pytest.mark.parametrize("wired", [False, True])
-def test_averages_of_v1_batch_norm_move_if_they_are_asked_for(tmp_path: Path, wired: bool) -> None:
+def test_averages_of_v1_batch_norm_move_if_they_are_asked_for(
+    tmp_path: Path, wired: bool, caplog: Any
+) -> None:
     def model_fn(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
         x = layers.batch_normalization(features["x"] + 1, training=True)
         loss = loss_of(x @ weights(), labels)
@@ -322,6 +324,8 @@ def test_averages_of_v1_batch_norm_move_if_they_are_asked_for(tmp_path: Path, wi
 
     found = assert_same(model_fn, tmp_path, 2)
     assert (np.abs(found["batch_normalization/moving_mean"]).max() > 0) == wired
+    told = [r for r in caplog.records if "UPDATE_OPS" in r.getMessage()]
+    assert len(told) == (0 if wired else 2)  # once traced, once eagerly
 
 
 def with_own_op(hook: Callable[[Any], Any]) -> ModelFn:
@@ -358,3 +362,46 @@ def test_evaluating_changes_nothing_that_training_writes(tmp_path: Path) -> None
     assert before.keys() == after.keys() and len(before) == len(names)
     for name, value in before.items():
         np.testing.assert_array_equal(after[name], value)
+
+
+# Random numbers
+
+
+def noisy(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
+    """Two batches to a step, with noise at the top, in a branch and in a function."""
+    x = tf.nn.dropout(features["x"], 0.5) + tf.random.uniform([4], seed=3)
+    late = v1.get_variable("late", [4, 1])  # its initial value does not depend on noise
+    x = tf.function(lambda x: tf.nn.dropout(x, 0.5))(x)
+    x = tf.cond(tf.constant(True), lambda: x + tf.random.normal([1]), lambda: x)
+    tf.identity(tf.reduce_sum(x), name="noise")
+    loss = loss_of(x @ weights() + x @ late, labels)
+    batches = v1.get_variable("batches", [], initializer=v1.zeros_initializer(), trainable=False)
+    with tf.control_dependencies([sgd().minimize(loss)]):
+        counted = batches.assign_add(1)
+    op = v1.train.get_global_step().assign(tf.cast(counted // 2, tf.int64))
+    return est.EstimatorSpec(mode, loss=loss, train_op=op)
+
+
+def test_noise_is_new_in_each_batch_and_the_same_after_a_resume(tmp_path: Path) -> None:
+    found, seen = {}, {}
+    for stops in ([3], [1, 3]):
+        hook = Fetch("noise:0")
+        for stop in stops:
+            one = estimator(noisy, tmp_path / str(len(stops)), eager=True)
+            one.train(input_fn, max_steps=stop, hooks=[hook])
+        found[len(stops)] = {n: one.get_variable_value(n) for n in one.get_variable_names()}
+        seen[len(stops)] = [float(value) for value in hook.seen]
+    assert len(set(seen[1])) == 6
+    assert seen[2] == seen[1]
+    for name, value in found[1].items():
+        np.testing.assert_array_equal(found[2][name], value)
+
+
+def test_initial_values_are_those_of_a_trace(tmp_path: Path) -> None:
+    values = []
+    for eager in (False, True):
+        estimator(noisy, tmp_path / str(eager), eager=eager).train(input_fn, max_steps=1)
+        reader = tf.train.load_checkpoint(str(tmp_path / str(eager) / "model.ckpt-0"))
+        values.append(reader.get_tensor("late"))
+        assert sorted(reader.get_variable_to_shape_map()) == ["batches", "global_step", "late", "w"]
+    np.testing.assert_array_equal(*values)

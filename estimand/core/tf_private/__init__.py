@@ -87,6 +87,9 @@ from estimand.core.tf_private.seeds import (
     global_seed_restored,
     making_random_ops,
     seed_keeping_kernels,
+    seeds_of_step,
+    seeds_of_variables,
+    step_draws,
 )
 from estimand.core.tf_private.sessions import (
     SavedModelReader,
@@ -201,6 +204,8 @@ __all__ = [
     "saver_variables",
     "seconds_timer",
     "seed_keeping_kernels",
+    "seeds_of_step",
+    "seeds_of_variables",
     "session_callable",
     "set_final_ops_values",
     "set_string_attribute",
@@ -208,6 +213,7 @@ __all__ = [
     "stage_of",
     "stateful_op_types",
     "std_server",
+    "step_draws",
     "tell_tensors_apart",
     "text_file_of_table",
     "v1_learning_rate",

@@ -41,6 +41,7 @@ def global_seed_restored() -> Iterator[None]:
 
 
 _explicit_seeds = threading.local()
+_seeds = threading.local()
 
 
 @contextlib.contextmanager
@@ -66,6 +67,44 @@ def explicit_seeds_stand() -> Iterator[None]:
         yield
     finally:
         _explicit_seeds.depth -= 1
+
+
+@contextlib.contextmanager
+def seeds_of_step(seed: int) -> Iterator[None]:
+    """Ops that run eagerly inside get the same seeds each time; variables go on in their own.
+
+    TensorFlow draws the seed of each op that has none from one generator, so that what a step
+    draws would depend on how many were run before it, and the initial value of a variable on what
+    was drawn above it. In a trace only initial values are drawn from it.
+    """
+    context = _context.context()
+    of_variables = context._rng
+    before, _seeds.of_variables = getattr(_seeds, "of_variables", None), of_variables
+    context._rng = random.Random(seed)
+    try:
+        yield
+    finally:
+        context._rng, _seeds.of_variables = of_variables, before
+
+
+@contextlib.contextmanager
+def seeds_of_variables() -> Iterator[None]:
+    """Inside of `seeds_of_step`: an initial value is drawn as in a trace."""
+    of_variables = getattr(_seeds, "of_variables", None)
+    if of_variables is None:
+        yield
+        return
+    context = _context.context()
+    of_step, context._rng, _seeds.of_variables = context._rng, of_variables, None
+    try:
+        yield
+    finally:
+        context._rng, _seeds.of_variables = of_step, of_variables
+
+
+def step_draws() -> bool:
+    """Whether an op that is run now is one of a step, in `seeds_of_step`."""
+    return getattr(_seeds, "of_variables", None) is not None
 
 
 @contextlib.contextmanager
