@@ -1,4 +1,4 @@
-# make demo | test | matrix | interop | lint | format | bench | clean
+# make demo | test | soak | matrix | interop | lint | format | bench | clean
 # Each target makes its own virtual environment in .venv when it is missing or
 # when pyproject.toml has changed. Another interpreter: make test PYTHON=python3.12
 
@@ -11,14 +11,17 @@ PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
 # Extra arguments for pytest: make test ARGS="-k resume -x"
 ARGS ?=
+# How long make soak goes on
+MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test matrix interop lint format bench clean
+.PHONY: help demo test soak matrix interop lint format bench clean
 
 help:
 	@echo "make demo    train, evaluate, export, serve, and ask the server"
 	@echo "make test    run the tests (ARGS=... is passed to pytest)"
 	@echo "make matrix  the tests on every Python and TensorFlow that is promised and to be had here"
+	@echo "make soak    kill random programs and compare made-up ones, for MINUTES=$(MINUTES)"
 	@echo "make interop install other gRPC clients, and try the server with all of them"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make format  let ruff rewrite what it can"
@@ -50,6 +53,9 @@ matrix:
 interop: $(READY)
 	@$(PY) tests/serving/interop/install.py .interop
 	@ESTIMAND_INTEROP=all $(PY) -m pytest -rs tests/serving/interop $(ARGS)
+
+soak: $(READY)
+	@$(PY) -m tests.soak --minutes $(MINUTES)
 
 lint: $(READY)
 	$(PY) -m ruff check .

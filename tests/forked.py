@@ -3,7 +3,8 @@
 Each is forked from a process that has imported TensorFlow and done nothing else, which saves it
 the three seconds that this takes. For tests of what a program does, not of how Python starts.
 
-Run as a program (`python -m tests.forked FD`), this file is that process.
+Run as a program (`python -m tests.forked FD`), this file is that process. What else it should
+import is in the variable ESTIMAND_TESTS_IMPORTS.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import importlib
 import json
 import os
 import runpy
@@ -211,6 +213,8 @@ if __name__ == "__main__":
 
     import estimand.estimator.estimator  # noqa: F401
 
+    for name in os.environ.get("ESTIMAND_TESTS_IMPORTS", "").split():
+        importlib.import_module(name)
     asked = _serve(socket.socket(fileno=int(sys.argv[1])))
     if asked is not None:
         _become(asked)
