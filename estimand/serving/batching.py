@@ -5,8 +5,9 @@ the answer. Lanes live in the event loop: only `Batch.run` happens elsewhere, on
 programs that take longer than a millisecond.
 
 Adaptive lanes have no timer: what arrived while the last batch ran is the next batch. They join
-requests only where that was seen to give the same rows as running each alone. Lanes with
-TensorFlow Serving's parameters do what these say.
+requests only where that is proven to give the same rows as running each alone (`rows.proof`), or
+where somebody has said so; what is seen while running can only forbid it. Lanes with TensorFlow
+Serving's parameters do what these say.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ class Lane:
         self._rows_seen = 0  # by the last look at who else is coming
         self._rows_before = 0  # of the batch that ran last
         self._first_look = 0.0
+        self._last_key: Any = None  # of the last request, and whether such may be joined
+        self._last_may_join = False
         self._loop: Any = None
 
     def run(
@@ -95,7 +98,10 @@ class Lane:
             if at_once and self._is_free_for(task):
                 self._run_inline(Batch(program, settings, [task]))
                 return
-            task.key = object() if rows is None else shape_key(arrays, False)
+            key = None if rows is None else shape_key(arrays, False)
+            if key is not None and key != self._last_key and program.joins is not None:
+                self._last_key, self._last_may_join = key, program.joins.allow(arrays)
+            task.key = object() if key is None or not self._last_may_join else key
             self._enqueue(task)
             return
         rows = checked_rows(arrays)

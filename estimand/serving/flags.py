@@ -118,7 +118,10 @@ class Flags:
 
     # Batching
     adaptive_batching: bool = _flag(
-        True, "Run together what is waiting, where rows were seen not to depend on each other."
+        True, "Run together what is waiting, where rows are proven not to depend on each other."
+    )
+    rows_are_independent: tuple[str, ...] = _flag(
+        (), "Name of a model for which that need not be proven; repeatable."
     )
     enable_batching: bool = _flag(False, "Batch as tensorflow_model_server does.")
     batching_parameters_file: str = _flag("", "Text-format BatchingParameters.")
@@ -146,6 +149,9 @@ class Flags:
         60.0, "How long a REST connection may be idle between requests."
     )
     rest_api_max_header_bytes: int = _flag(65_536, "Largest headers of a REST request.")
+    run_timeout_seconds: float = _flag(
+        120.0, "A call of a model with a loop that may depend on its input ends then; 0 for never."
+    )
     drain_seconds: float = _flag(30.0, "After SIGTERM, time for running requests to end.")
     shutdown_delay_seconds: float = _flag(
         0.0, "After SIGTERM, keep serving (as not ready) so long, for load balancers to notice."

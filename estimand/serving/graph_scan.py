@@ -21,6 +21,26 @@ _CHANGES_STATE = re.compile(
     r"LookupTable(Insert|Import|Remove)|Queue|^Stack(Push|Pop)|Barrier|PyFunc|^Rng|CountUpTo"
 )
 
+# What stands still until something comes: another call, a callback, data.
+_MAY_WAIT = re.compile(
+    r"Dequeue|Barrier|Recv|Collective|PyFunc|GetNext|Unstage|^OrderedMap|^Map(Peek|Unstage)|"
+    r"^(Ref)?NextIteration$"
+)
+_LOOPS = frozenset({"While", "StatelessWhile", "For"})
+
+
+def may_wait(op: str) -> bool:
+    """Whether an operation of this type may never end."""
+    return bool(_MAY_WAIT.search(op))
+
+
+def is_loop(op: str) -> bool:
+    return op in _LOOPS
+
+
+def has_loops(graph: Any) -> bool:
+    return any(is_loop(node.op) or may_wait(node.op) for node in _all_nodes(graph))
+
 
 def needs_default_executor(graph: Any) -> bool:
     """Whether the graph has operations that the single-threaded executor refuses."""
@@ -37,7 +57,7 @@ def places_beside_the_cpu(graph: Any) -> bool:
 
 def changes_state(graph: Any, fetches: Iterable[str]) -> bool:
     """Whether computing these tensors may change variables or tables, or draws random numbers."""
-    return any(_CHANGES_STATE.search(node.op) for node in _reachable(graph, fetches))
+    return any(_CHANGES_STATE.search(node.op) for node in reachable(graph, fetches))
 
 
 def _all_nodes(graph: Any) -> Iterator[Any]:
@@ -46,7 +66,7 @@ def _all_nodes(graph: Any) -> Iterator[Any]:
         yield from function.node_def
 
 
-def _reachable(graph: Any, fetches: Iterable[str]) -> Iterator[Any]:
+def reachable(graph: Any, fetches: Iterable[str]) -> Iterator[Any]:
     nodes = {node.name: node for node in graph.node}
     functions = {one.signature.name: one for one in graph.library.function}
     waiting = [name.partition(":")[0] for name in fetches]

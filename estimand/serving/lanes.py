@@ -22,6 +22,7 @@ class Running:
     """What lanes share."""
 
     pool: Executor
+    pool_of_loops: Executor  # for what may take any time, so that it takes it from nobody else
     waiting: Waiting
     batches: BatchSettings
 
@@ -77,7 +78,9 @@ class LoadedVersion:
         if lane is None:
             if len(self._lanes) > 128:  # of programs that the servable has since dropped
                 self._lanes.clear()
-            lane = Lane(program, self._batches, self._running.pool, self._running.waiting)
+            running = self._running
+            pool = running.pool_of_loops if program.may_wait else running.pool
+            lane = Lane(program, self._batches, pool, running.waiting)
             self._lanes[program] = lane
         return lane
 

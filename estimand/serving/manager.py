@@ -30,6 +30,7 @@ from estimand.serving.status import (
 )
 
 log = logging.getLogger("estimand.serving")
+_POOL_OF_LOOPS = 4  # threads a CPU: one model may keep as many as there are CPUs
 
 
 class Manager:
@@ -51,8 +52,12 @@ class Manager:
         self._inference = ThreadPoolExecutor(self.cpus, "estimand-inference")
         # Apart from the others: a long load must not stand before requests.
         self._housekeeping = ThreadPoolExecutor(2 + max(1, flags.num_load_threads), "estimand-load")
+        self._loops = ThreadPoolExecutor(_POOL_OF_LOOPS * self.cpus, "estimand-loops")
         self.running = Running(
-            self._inference, Waiting(flags.max_queued_requests), self._batch_settings()
+            self._inference,
+            self._loops,
+            Waiting(flags.max_queued_requests),
+            self._batch_settings(),
         )
         self._loading = Loading(
             self._load,
@@ -88,6 +93,7 @@ class Manager:
         await asyncio.gather(*(model.stop() for model in self.models.values()))
         self.requests.close()
         self._inference.shutdown(wait=False, cancel_futures=True)
+        self._loops.shutdown(wait=False, cancel_futures=True)
         self._housekeeping.shutdown(wait=False, cancel_futures=True)
 
     @property
@@ -286,7 +292,8 @@ class Manager:
         flags = self.flags
         platform = self.models[name].settings.platform
         single_threaded = self._single_threaded.pop(path, True)
-        servable = await self._in_thread(self._opener.open, platform, path, single_threaded)
+        joins = name in flags.rows_are_independent
+        servable = await self._in_thread(self._opener.open, platform, path, single_threaded, joins)
         try:
             await self._in_thread(servable.prepare)
             batches = await self._in_thread(self._batches_of, path)

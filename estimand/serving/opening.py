@@ -14,6 +14,8 @@ from estimand.serving.sessions import LoadOptions
 from estimand.serving.status import not_found
 from estimand.serving.tflite import MODEL_FILE, TfliteModel
 
+# An export with this file says that its rows do not depend on each other.
+STATEMENT = os.path.join("assets.extra", "rows_are_independent")
 _SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
 
 
@@ -29,6 +31,7 @@ class Opener:
             flags.tensorflow_intra_op_parallelism or flags.tensorflow_session_parallelism,
             flags.tensorflow_inter_op_parallelism or flags.tensorflow_session_parallelism,
             text_protos.read_session_config(flags.tensorflow_session_config_file),
+            run_seconds=flags.run_timeout_seconds,
         )
 
     def probes(self, platform: str) -> bool:
@@ -36,13 +39,15 @@ class Opener:
         return platform == TENSORFLOW
 
     def open(
-        self, platform: str, path: str, single_threaded: bool = True
+        self, platform: str, path: str, single_threaded: bool = True, joins: bool = False
     ) -> Servable | CustomAdapter:
-        """Blocks while it loads. `single_threaded`: whether that executor may be taken."""
+        """Blocks while it loads. `single_threaded`: whether that executor may be taken; `joins`:
+        whether the operator says that rows do not depend on each other. The export may say so."""
+        joins = joins or os.path.exists(os.path.join(path, STATEMENT))
         if platform != TENSORFLOW:
-            return CustomAdapter(path, self._custom[platform])
+            return CustomAdapter(path, self._custom[platform], joins)
         if self._prefers_tflite and os.path.exists(os.path.join(path, MODEL_FILE)):
-            return CustomAdapter(path, TfliteModel)
+            return CustomAdapter(path, TfliteModel, joins)
         if "://" not in path and not any(
             os.path.exists(os.path.join(path, name)) for name in _SAVED_MODEL_FILES
         ):
@@ -52,6 +57,9 @@ class Opener:
                 "for accessing it."
             )
         try:
-            return Servable(path, replace(self._options, single_threaded=single_threaded))
+            options = replace(
+                self._options, single_threaded=single_threaded, rows_are_independent=joins
+            )
+            return Servable(path, options)
         except Exception as error:
             raise custom_ops.explained(error) or error from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,24 +12,59 @@ import numpy as np
 _CHECKS_AT_FIRST = 3
 _CHECK_AGAIN_EVERY = 2000
 _FIRST_CALLS = 2  # TensorFlow prepares the graph in them
+# Longer than what is run in the event loop itself.
+NEVER_INLINE_SECONDS = 0.003
+
+
+@dataclass(frozen=True)
+class Joins:
+    """That requests may be joined, if their inputs have these sizes after the first.
+
+    -1 stands for any; None for whatever it is, where somebody has said so who has to know.
+    """
+
+    shapes: tuple[tuple[int, ...], ...] | None = None
+
+    def allow(self, arrays: Sequence[np.ndarray]) -> bool:
+        """
+        >>> joins = Joins(((3,),))
+        >>> joins.allow([np.zeros([2, 3])]), joins.allow([np.zeros([2])])
+        (True, False)
+        """
+        if self.shapes is None:
+            return True
+        return all(
+            len(shape) == array.ndim - 1 and all(map(_fits, shape, array.shape[1:]))
+            for shape, array in zip(self.shapes, arrays, strict=True)
+        )
+
+
+def _fits(wanted: int, given: int) -> bool:
+    return wanted in (-1, given)
 
 
 class Program:
-    """A callable of the session, with its cost and whether its rows depend on each other."""
+    """A callable of the session, with its cost and whether requests for it may be joined.
+
+    `may_wait`: a call may take any time, whatever others took.
+    """
 
     def __init__(
         self,
         call: Callable[..., list[np.ndarray]],
         *,
         picks: tuple[int, ...] | None = None,
-        rows_are_free: bool = False,
+        joins: Joins | None = None,
         changes_state: bool = False,
+        may_wait: bool = False,
     ) -> None:
         self._call = call
         self._picks = picks
-        self.rows_are_free = rows_are_free
+        self.joins = joins
         self.changes_state = changes_state
+        self.may_wait = may_wait
         self.mixes_rows = False
+        self._shortest = NEVER_INLINE_SECONDS if may_wait else 0.0
         self._calls = 0
         self._batches = 0
         self._seconds: dict[int, float] = {}  # by the number of bits of the number of rows
@@ -58,7 +94,7 @@ class Program:
     @property
     def may_batch(self) -> bool:
         """Whether requests may be run together without having been told that they may."""
-        return self.rows_are_free and not self.changes_state and not self.mixes_rows
+        return self.joins is not None and not self.changes_state and not self.mixes_rows
 
     def next_batch_is_checked(self) -> bool:
         self._batches += 1
@@ -66,6 +102,7 @@ class Program:
 
     def _learn(self, seconds: float, rows: int) -> None:
         self._calls += 1
+        seconds = max(seconds, self._shortest)
         bits = rows.bit_length()
         before = self._seconds.get(bits)
         if self._calls <= _FIRST_CALLS:

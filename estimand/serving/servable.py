@@ -21,7 +21,8 @@ from estimand.core import tf_private
 from estimand.export.holding import Hold
 from estimand.serving import graph_scan, sessions, tensors
 from estimand.serving.parts import part_names
-from estimand.serving.programs import Program
+from estimand.serving.programs import Joins, Program
+from estimand.serving.rows.proof import Finding, Proof
 from estimand.serving.sessions import LoadOptions
 
 DT_INT64 = tf.int64.as_datatype_enum
@@ -85,6 +86,8 @@ class Servable:
             if name != "__saved_model_init_op"
         }
         self.signature_defs = dict(meta_graph.signature_def)
+        self._options = options
+        self._proofs: dict[tuple[str, ...], Proof] = {}
         self._programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -127,14 +130,32 @@ class Servable:
             feeds.index(name) - len(feeds) if name in feeds else unique.index(name)
             for name in fetches
         )
-        call = tf_private.session_callable(self._session, feeds, unique)
-        rows = all(_has_free_rows(slot) for slot in (*inputs, *outputs))
+        finding = self._finding(inputs, fetches)
+        seconds = self._options.run_seconds if finding.may_wait else 0.0
         return Program(
-            call,
+            tf_private.session_callable(self._session, feeds, unique, seconds),
             picks=None if unique == fetches else picks,
-            rows_are_free=bool(inputs) and rows,
+            joins=self._joins(inputs, outputs, finding.row_by_row),
             changes_state=graph_scan.changes_state(self.graph, fetches),
+            may_wait=finding.may_wait,
         )
+
+    def _finding(self, inputs: Sequence[Slot], fetches: Sequence[str]) -> Finding:
+        """What the graph says. Whoever asks for other outputs of a signature finds it known."""
+        shapes = {slot.tensor: slot.shape for slot in inputs}
+        key = tuple(shapes)
+        if key not in self._proofs:
+            self._proofs[key] = Proof(self.graph, shapes)
+        return self._proofs[key].of(fetches)
+
+    def _joins(
+        self, inputs: Sequence[Slot], outputs: Sequence[Slot], is_proven: bool
+    ) -> Joins | None:
+        if not inputs or not all(_has_free_rows(slot) for slot in (*inputs, *outputs)):
+            return None
+        if self._options.rows_are_independent:
+            return Joins()
+        return Joins(tuple((slot.shape or ())[1:] for slot in inputs)) if is_proven else None
 
     def _release_hold(self) -> None:
         if self._hold is not None:

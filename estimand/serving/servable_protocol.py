@@ -26,7 +26,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core.errors import ConfigError
-from estimand.serving.programs import Program
+from estimand.serving.programs import Joins, Program
 from estimand.serving.servable import Signature, Slot
 from estimand.serving.status import StatusError, invalid
 
@@ -105,8 +105,11 @@ def find_class(name: str) -> type[CustomServable]:
 class CustomAdapter:
     """A custom servable in the place of a loaded SavedModel."""
 
-    def __init__(self, directory: str, kind: type[CustomServable]) -> None:
+    def __init__(
+        self, directory: str, kind: type[CustomServable], rows_are_independent: bool = False
+    ) -> None:
         self.directory = directory
+        self._may_join = rows_are_independent or kind.rows_are_independent
         self._lock = threading.Lock()
         self._programs: dict[tuple[Any, ...], Program] = {}
         self._servable = kind.load(directory)
@@ -151,7 +154,7 @@ class CustomAdapter:
             return [_array(name, slot, found[name]) for name, slot in wanted]
 
         rows_are_free = all(slot.shape and slot.shape[0] == -1 for slot in (*inputs, *outputs))
-        return Program(call, rows_are_free=rows_are_free and self._servable.rows_are_independent)
+        return Program(call, joins=Joins() if rows_are_free and self._may_join else None)
 
     def _answer(self, signature: str, inputs: dict[str, np.ndarray]) -> Mapping[str, Any]:
         try:

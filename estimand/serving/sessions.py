@@ -27,6 +27,8 @@ class LoadOptions:
     inter_op_threads: int = 0
     session_config: bytes = b""  # a ConfigProto; the numbers above go before it
     single_threaded: bool = True  # where the graph suits that executor
+    rows_are_independent: bool = False  # somebody says so; else it has to be proven
+    run_seconds: float = 0.0  # for a call that may take any time; 0 for no bound
 
 
 @dataclass(frozen=True)
@@ -40,16 +42,20 @@ class Loaded:
 
 def load(directory: str, options: LoadOptions) -> Loaded:
     reader = tf_private.SavedModelReader(directory, options.tags)
-    if options.single_threaded and suits_single_threaded(reader.meta_graph.graph_def):
+    graph = reader.meta_graph.graph_def
+    config = _config(options)
+    # A loop that does not end keeps its threads: not those of other models.
+    config.use_per_session_threads = graph_scan.has_loops(graph)
+    if options.single_threaded and suits_single_threaded(graph):
         try:
-            session = _load(reader, _single_threaded(_config(options)))
+            session = _load(reader, _single_threaded(config))
             return Loaded(session, reader.meta_graph, True)
         except tf.errors.ResourceExhaustedError:
             raise
         except tf.errors.OpError as error:
             # It may be what that executor refuses; if not, the same error comes again.
             log.info("%s: not with the single-threaded executor: %s", directory, error)
-    return Loaded(_load(reader, _config(options)), reader.meta_graph, False)
+    return Loaded(_load(reader, config), reader.meta_graph, False)
 
 
 def suits_single_threaded(graph: Any) -> bool:
@@ -76,7 +82,9 @@ def _config(options: LoadOptions) -> Any:
     return config
 
 
-def _single_threaded(config: Any) -> Any:
+def _single_threaded(ordinary: Any) -> Any:
+    config = tf.compat.v1.ConfigProto()
+    config.CopyFrom(ordinary)
     config.experimental.executor_type = "SINGLE_THREADED_EXECUTOR"
     # Here loops are calls of functions, and folding constants evaluates them with a stack frame or
     # more for each turn: a loop of 20,000 turns ends the process. All else of the level remains.

@@ -14,7 +14,7 @@ from google.protobuf import text_format
 from estimand.serving import batching
 from estimand.serving.batches import BatchSettings, Task
 from estimand.serving.batching import Lane, Waiting
-from estimand.serving.programs import Program
+from estimand.serving.programs import Joins, Program
 from estimand.serving.status import StatusError
 from estimand.serving.text_protos import batching_parameters
 
@@ -37,7 +37,7 @@ class Calls:
 
 def run(calls, requests, settings=None, deadlines=None, limit=1000, repeat=1, **program):
     """The answers to requests that come at the same time; errors are answers too."""
-    program = Program(calls, **{"rows_are_free": True, **program})
+    program = Program(calls, **{"joins": Joins(), **program})
 
     async def main():
         with ThreadPoolExecutor(4) as pool:
@@ -203,7 +203,7 @@ def test_parameters_that_make_no_sense_are_refused(text: str) -> None:
 
 def test_while_a_batch_runs_a_smaller_one_waits_to_grow() -> None:
     calls = Calls(seconds=0.2)
-    program = Program(calls, rows_are_free=True)
+    program = Program(calls, joins=Joins())
 
     async def main() -> list:
         with ThreadPoolExecutor(4) as pool:
@@ -221,7 +221,7 @@ def test_while_a_batch_runs_a_smaller_one_waits_to_grow() -> None:
 
 def test_while_a_batch_runs_a_larger_one_begins() -> None:
     calls = Calls(seconds=0.2)
-    program = Program(calls, rows_are_free=True)
+    program = Program(calls, joins=Joins())
     began: list[int] = []
 
     async def main() -> None:
@@ -243,7 +243,7 @@ def test_those_who_were_answered_last_are_waited_for_a_moment(
 ) -> None:
     monkeypatch.setattr(batching, "_MOST_PATIENCE", 0.1)  # this machine may be busy
     calls = Calls(seconds=0.08)
-    program = Program(calls, rows_are_free=True)
+    program = Program(calls, joins=Joins())
 
     async def main() -> None:
         with ThreadPoolExecutor(4) as pool:
@@ -282,7 +282,7 @@ class Noted(Task):
 
 def test_a_quick_program_is_run_at_once_for_who_asks_so() -> None:
     calls = Calls()
-    program = Program(calls, rows_are_free=True)
+    program = Program(calls, joins=Joins())
 
     async def main() -> tuple[list, list]:
         with ThreadPoolExecutor(1) as pool:
@@ -312,7 +312,7 @@ def test_a_first_request_that_fails_does_not_hold_up_a_smaller_one() -> None:
 
     async def main() -> None:
         with ThreadPoolExecutor(1) as pool:
-            program = Program(Calls(function), rows_are_free=True)
+            program = Program(Calls(function), joins=Joins())
             lane = Lane(program, BatchSettings(), pool, Waiting(10))
             with pytest.raises(StatusError, match="too many"):
                 await lane.run([rows(1, 2, 3)])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.framework import op_def_registry
 
 from estimand.core.tf_private.strategies import whole_variable
 
@@ -113,7 +114,10 @@ def order_control_flow_bodies(graph: tf.Graph) -> None:
 
 def is_stateful(op_type: str) -> bool:
     """Whether TensorFlow says that an op has a state or an effect; also of ops it does not know."""
-    from tensorflow.python.framework import op_def_registry
-
     definition = op_def_registry.get(op_type)
     return definition is None or definition.is_stateful
+
+
+def op_definition(name: str) -> Any:
+    """What TensorFlow knows of a type of operation (an OpDef); None if it has none of that name."""
+    return op_def_registry.get(name)

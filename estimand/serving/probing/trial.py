@@ -55,7 +55,7 @@ async def _warm_up(servable: Any, path: str) -> None:
 
     records = warmup.read(path)
     with ThreadPoolExecutor(1) as pool:
-        running = Running(pool, Waiting(len(records)), BatchSettings(max_rows=1))
+        running = Running(pool, pool, Waiting(len(records)), BatchSettings(max_rows=1))
         version = LoadedVersion("probe", 0, servable, running, running.batches)
         await warmup.replay(version, records[:_MOST_RECORDS], 1)
 
