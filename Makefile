@@ -1,4 +1,4 @@
-# make demo | test | soak | matrix | interop | lint | format | bench | clean
+# make demo | test | soak | matrix | interop | fuzz | lint | format | bench | clean
 # Each target makes its own virtual environment in .venv when it is missing or
 # when pyproject.toml has changed. Another interpreter: make test PYTHON=python3.12
 
@@ -11,11 +11,11 @@ PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
 # Extra arguments for pytest: make test ARGS="-k resume -x"
 ARGS ?=
-# How long make soak goes on
+# How long make soak and make fuzz go on
 MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak matrix interop lint format bench clean
+.PHONY: help demo test soak matrix interop fuzz lint format bench clean
 
 help:
 	@echo "make demo    train, evaluate, export, serve, and ask the server"
@@ -23,6 +23,7 @@ help:
 	@echo "make matrix  the tests on every Python and TensorFlow that is promised and to be had here"
 	@echo "make soak    kill random programs and compare made-up ones, for MINUTES=$(MINUTES)"
 	@echo "make interop install other gRPC clients, and try the server with all of them"
+	@echo "make fuzz    damaged input for the server, for MINUTES=$(MINUTES)"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make format  let ruff rewrite what it can"
 	@echo "make bench   measure speed"
@@ -57,6 +58,10 @@ interop: $(READY)
 soak: $(READY)
 	@$(PY) -m tests.soak --minutes $(MINUTES)
 
+# FUZZ="--only http2 --mode inside" for some of it; "--keep" adds what was found to the corpus.
+fuzz: $(READY)
+	@TF_CPP_MIN_LOG_LEVEL=3 $(PY) -m tests.serving.fuzz.run --minutes=$(MINUTES) $(FUZZ)
+
 lint: $(READY)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -71,5 +76,5 @@ bench: $(READY_FOR_BENCH)
 	@$(PY) bench/run.py
 
 clean:
-	rm -rf $(VENV) .interop .matrix .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf $(VENV) .interop .matrix .fuzz .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
