@@ -96,7 +96,7 @@ def table(rounds: Sequence[Round], workload: Workload, measure: Measure) -> list
             [
                 name,
                 _number(value.median),
-                "-" if ratio is None else _ratio(ratio, measure),
+                "-" if ratio is None else ratio_text(ratio, measure),
                 _number(statistics.median(cpu) * 1e6) if cpu else "",
             ]
         )
@@ -112,7 +112,7 @@ def targets_table(rounds: Sequence[Round], workload: Workload) -> list[list[str]
         if verdict is None:
             rows.append([where, target.limit, "not measured", " or ".join(target.against), ""])
             continue
-        ratio = _ratio(verdict.ratio, measure)
+        ratio = ratio_text(verdict.ratio, measure)
         met = "met" if verdict.met else "not met"
         rows.append([where, target.limit, ratio, verdict.against, met])
     return [["target for", "limit", "measured", "against", ""], *rows] if rows else []
@@ -133,7 +133,7 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _ratio(ratio: Spread, measure: Measure) -> str:
+def ratio_text(ratio: Spread, measure: Measure) -> str:
     if measure.kind == "share":
         return f"{ratio.median:.1%} [{ratio.low:.1%}-{ratio.high:.1%}]"
     return f"{ratio.median:.2f}x [{ratio.low:.2f}-{ratio.high:.2f}]"

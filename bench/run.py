@@ -1,5 +1,7 @@
 """Measure Estimand against its peers: python bench/run.py [--quick] [--only A,B] [--rounds N].
 
+`--before REVISION` measures Estimand against itself at another revision instead.
+
 Prints, for each workload, how every contestant compares with tf.estimator 2.15, and keeps all
 values in bench/results/. Contestants whose environment is missing are left out; make it with
 `python bench/setup.py`.
@@ -13,6 +15,7 @@ import os
 import time
 from collections.abc import Sequence
 
+import before
 import environments
 import race
 import report
@@ -52,19 +55,24 @@ def main() -> None:
             print(f"No environment {name!r}: left out. python bench/setup.py {name} makes it.")
     results: dict[str, tuple[Workload, list[race.Round]]] = {}
     try:
-        for name in arguments.only:
-            workload = importlib.import_module(f"workloads.{name}").WORKLOAD
-            rounds = _run(name, workload, arguments)
-            if any(rounds):
-                results[name] = (workload, rounds)
-                _show(workload, rounds)
+        with before.checked_out(arguments.before) as other:
+            for name in arguments.only:
+                workload = importlib.import_module(f"workloads.{name}").WORKLOAD
+                rounds = _run(name, workload, arguments, other)
+                if any(rounds):
+                    results[name] = (workload, rounds)
+                    _show(workload, rounds)
     finally:  # also after Ctrl-C: what is there has taken minutes
         if results:
             print(f"\nAll values: {os.path.relpath(report.save(facts, results))}")
 
 
-def _run(name: str, workload: Workload, arguments: argparse.Namespace) -> list[race.Round]:
+def _run(
+    name: str, workload: Workload, arguments: argparse.Namespace, other: str | None
+) -> list[race.Round]:
     present = _present(workload.contestants, arguments.quick)
+    if other is not None:
+        present = before.with_twins(present, other)
     rounds = arguments.rounds or (workload.quick_rounds if arguments.quick else workload.rounds)
     print(f"\n{workload.title} ({len(present)} contestants, {rounds} rounds) ...", flush=True)
     start, load = time.monotonic(), os.getloadavg()[0]
@@ -83,6 +91,8 @@ def _show(workload: Workload, rounds: list[race.Round]) -> None:
         print("\n" + report.columns(report.table(rounds, workload, measure)))
     if targets := report.targets_table(rounds, workload):
         print("\n" + report.columns(targets), flush=True)
+    if compared := before.table(rounds, workload):
+        print("\n" + report.columns(compared), flush=True)
 
 
 def _arguments() -> argparse.Namespace:
@@ -90,6 +100,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer rounds and contestants")
     parser.add_argument("--only", metavar="A,B", help=f"some of {', '.join(WORKLOADS)}")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds of each workload")
+    parser.add_argument("--before", metavar="REVISION", help="against Estimand as it was there")
     arguments = parser.parse_args()
     arguments.only = arguments.only.split(",") if arguments.only else list(WORKLOADS)
     unknown = [name for name in arguments.only if name not in WORKLOADS]

@@ -9,6 +9,7 @@ from typing import Literal
 from turns import Turns
 
 RATE = "rate"
+BEFORE = ", before"  # ends the name of a contestant that runs another revision
 
 
 @dataclass(frozen=True)
@@ -85,4 +86,4 @@ class Workload:
         return next(m for m in self.measures if m.key == key)
 
     def contestant(self, name: str) -> Contestant:
-        return next(c for c in self.contestants if c.name == name)
+        return next(c for c in self.contestants if c.name == name.removesuffix(BEFORE))
