@@ -117,7 +117,7 @@ def _compiling_may_pay(program: StepProgram, seconds: float, steps_to_go: int | 
     return (
         long
         and len(gates.needed(program.targets)) <= _LARGEST_TO_COMPILE
-        and whole_loop.is_promising(program.trace, program.targets)
+        and whole_loop.is_promising(program.targets)
         and program.compiling_problem(asked=False) is None
     )
 

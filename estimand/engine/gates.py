@@ -6,7 +6,7 @@ and body that it calls; and says why not of anything else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -27,11 +27,13 @@ _UNSEEN = frozenset(
 _PYTHON = ("PyFunc", "EagerPyFunc")
 # An index out of range is an error in TensorFlow; XLA takes the nearest one.
 _UNCHECKED = (
-    "EmptyTensorList", "Gather", "ResourceGather", "ResourceScatter", "Scatter", "TensorList",
-    "TensorScatter",
+    "EmptyTensorList", "Gather", "ResourceGather", "ResourceScatter", "Scatter", "Slice",
+    "StridedSlice", "TensorList", "TensorScatter",
 )  # fmt: skip
-# Whose labels are looked at before they are compiled (see `whole_loop`).
-OF_LABELS = "SparseSoftmaxCrossEntropyWithLogits"
+# What XLA makes of a label out of range is NaN: such labels are looked at before they go into the
+# compiled steps (see `whole_loop`), which can be done where they are part of the input.
+_OF_LABELS = "SparseSoftmaxCrossEntropyWithLogits"
+_HANDED_ON = ("Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "Cast")
 
 
 def needed(targets: Targets) -> list[tf.Operation]:
@@ -110,9 +112,9 @@ def compiling_problem(
         if tensor.dtype in (tf.string, tf.variant, tf.resource):
             return f"its input has the type {tensor.dtype.name}"
     ops = needed(targets)
-    at_top = {op.name for op in ops if op.type == OF_LABELS}
-    for node in call_tree(trace.graph, ops):
-        if not (_compiles_to_the_same(node, asked=asked) or node.name in at_top):
+    labelled = labels_in_input(trace, ops)
+    for node, others in op_kinds.with_others(trace.graph, ops):
+        if not (_compiles_to_the_same(node, others, asked=asked) or node.name in labelled):
             return f"it uses the op {node.op} ({node.name})"
     run = {op.name for op in ops}
     for op in ops:
@@ -124,11 +126,26 @@ def compiling_problem(
     return None
 
 
-def _compiles_to_the_same(node: Any, *, asked: bool) -> bool:
+def labels_in_input(trace: Trace, ops: Iterable[tf.Operation]) -> dict[str, tuple[int, int]]:
+    """By name of a loss that takes class numbers, where these are part of the input: of which, and
+    how many classes there are."""
+    inputs = {tensor.name: i for i, tensor in enumerate(trace.inputs)}
+    found = {}
+    for op in ops:
+        if op.type == _OF_LABELS:
+            classes, labels = op.inputs[0].shape[-1], op.inputs[1]
+            while labels.op.type in _HANDED_ON:
+                labels = labels.op.inputs[0]
+            if labels.name in inputs and labels.dtype.is_integer and classes is not None:
+                found[op.name] = (inputs[labels.name], classes)
+    return found
+
+
+def _compiles_to_the_same(node: Any, others: Mapping[str, Any], *, asked: bool) -> bool:
     return (
         node.op in op_kinds.CALLS
         or node.op in ("Placeholder", "_Arg", "_Retval")
-        or op_kinds.is_total(node)
+        or op_kinds.is_total(node, others)
         or op_kinds.uses_variables_whole(node.op)
         or (asked and node.op.startswith(_UNCHECKED))
     )

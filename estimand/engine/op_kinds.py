@@ -6,13 +6,14 @@ to be trouble: what stands in none of these lists is left to TensorFlow's ordina
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 # Defined for all values of all their inputs, and depend on nothing else. Integer divisions are
-# not among them (by zero), nor are lookups (out of range), nor anything that checks its data.
+# not among them (by zero), nor are lookups (out of range), nor anything that checks its data; for
+# slices see `is_total`.
 _TOTAL = """
 Abs Acos Acosh Add AddN AddV2 All Any ApproximateEqual ArgMax ArgMin Asin Asinh Atan Atan2 Atanh
 AvgPool AvgPoolGrad BatchMatMul BatchMatMulV2 BatchMatMulV3 BiasAdd BiasAddGrad BiasAddV1
@@ -65,8 +66,23 @@ CALLS = frozenset(
 _LOOKUPS = frozenset({"LookupTableFind", "LookupTableFindV2", "LookupTableSizeV2"})
 
 
-def is_total(node: Any) -> bool:
-    """Whether an op depends on its inputs only, and is defined for whatever they hold."""
+def is_total(node: Any, others: Mapping[str, Any]) -> bool:
+    """Whether an op depends on its inputs only, and is defined for whatever they hold.
+
+    `others` are the ops beside it, by name: an index that is a constant was checked when the graph
+    was built, any other may be out of range.
+    """
+    if not is_pure(node):
+        return False
+    is_one_index = node.op == "StridedSlice" and node.attr["shrink_axis_mask"].i
+    if node.op != "Slice" and not is_one_index:
+        return True  # parts are cut at the ends
+    start = others.get(node.input[1].partition(":")[0])
+    return start is not None and start.op == "Const"
+
+
+def is_pure(node: Any) -> bool:
+    """Whether an op depends on its inputs only, and is defined if their indices are in range."""
     if node.op in _TOTAL_OPS:
         return True
     return node.op in _TOTAL_OF_FLOATS and not tf.dtypes.as_dtype(node.attr["T"].type).is_integer
@@ -87,13 +103,22 @@ def only_looks_up(op_type: str) -> bool:
 
 def call_tree(graph: tf.Graph, ops: Iterable[tf.Operation] | None = None) -> Iterator[Any]:
     """The messages of `ops` (or of all ops of a graph), and of those in all functions they call."""
+    for node, _ in with_others(graph, ops):
+        yield node
+
+
+def with_others(
+    graph: tf.Graph, ops: Iterable[tf.Operation] | None = None
+) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+    """The same, each with the ops beside it: those of the graph, or of the function it is in."""
     definition = graph.as_graph_def()
     wanted = None if ops is None else {op.name for op in ops}
     functions = {f.signature.name: f for f in definition.library.function}
     called: list[str] = []
+    others = {node.name: node for node in definition.node}
     for node in definition.node:
         if wanted is None or node.name in wanted:
-            yield node
+            yield node, others
             called += functions_called(node)
     seen: set[str] = set()
     while called:
@@ -101,8 +126,9 @@ def call_tree(graph: tf.Graph, ops: Iterable[tf.Operation] | None = None) -> Ite
         if name in seen or name not in functions:
             continue
         seen.add(name)
+        others = {node.name: node for node in functions[name].node_def}
         for node in functions[name].node_def:
-            yield node
+            yield node, others
             called += functions_called(node)
 
 

@@ -105,7 +105,7 @@ class _Simplifier:
         return _constant(node.name, np.asarray(value, dtype.as_numpy_dtype), dtype)
 
     def _is_foldable(self, node: Any, foldable: dict[str, Any]) -> bool:
-        if node.op == "Const" or not node.input or not op_kinds.is_total(node):
+        if node.op == "Const" or not node.input or not op_kinds.is_pure(node):
             return False
         if any(_op_of(i) not in foldable or i.startswith("^") for i in node.input):
             return False
@@ -225,7 +225,7 @@ class _Simplifier:
             if node is None:  # given from outside
                 self._waits[current] = {}
                 continue
-            if not op_kinds.is_total(node):
+            if not op_kinds.is_total(node, self._nodes):
                 self._waits[current] = {current: None}
                 continue
             before = [_op_of(i) for i in node.input]

@@ -22,7 +22,6 @@ _MOST_STEPS = 100
 _FEWEST_STEPS = 10
 _MOST_BYTES = 16 * 2**20
 
-_HANDED_ON = ("Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "Cast")
 _SLOWER = ("Conv", "DepthwiseConv", "MaxPool", "AvgPool", "FusedBatchNorm")
 
 
@@ -42,25 +41,9 @@ def too_large(trace: Trace, shapes: Sequence[tf.TensorShape]) -> bool:
     return _capacity(trace.inputs, shapes) < _FEWEST_STEPS
 
 
-def is_promising(trace: Trace, targets: gates.Targets) -> bool:
-    """Whether to try it unasked: where it may be faster, and meets bad data as TensorFlow does."""
-    slower = any(op.type.startswith(_SLOWER) for op in gates.needed(targets))
-    return not slower and None not in _labels(trace, targets)
-
-
-def _labels(trace: Trace, targets: gates.Targets) -> list[tuple[int, int] | None]:
-    """For each loss that takes class numbers: which of the inputs they are, and how many there
-    may be; None where they come from elsewhere."""
-    inputs = {tensor.name: i for i, tensor in enumerate(trace.inputs)}
-    found: list[tuple[int, int] | None] = []
-    for op in gates.needed(targets):
-        if op.type == gates.OF_LABELS:
-            classes, labels = op.inputs[0].shape[-1], op.inputs[1]
-            while labels.op.type in _HANDED_ON:
-                labels = labels.op.inputs[0]
-            index = inputs.get(labels.name) if labels.dtype.is_integer else None
-            found.append(None if index is None or classes is None else (index, classes))
-    return found
+def is_promising(targets: gates.Targets) -> bool:
+    """Whether to try it unasked: where it may be faster."""
+    return not any(op.type.startswith(_SLOWER) for op in gates.needed(targets))
 
 
 def _capacity(inputs: Sequence[tf.Tensor], shapes: Sequence[tf.TensorShape]) -> int:
@@ -80,7 +63,7 @@ class WholeLoop:
         result_type: tf.DType,
         targets: gates.Targets = (),
     ) -> None:
-        self._labels = [pair for pair in _labels(trace, targets) if pair is not None]
+        self._labels = list(gates.labels_in_input(trace, gates.needed(targets)).values())
         self.capacity = _capacity(trace.inputs, shapes)
         self.batch_spec = [
             tf.TensorSpec(shape, tensor.dtype)

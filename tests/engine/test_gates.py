@@ -94,31 +94,58 @@ def labelled(features):
     )
 
 
-@pytest.mark.parametrize("extra", [checked, asserted, divided, segmented, gathered, labelled])
+def indexed(features):
+    return tf.reduce_sum(features["x"][features["ids"][0]])
+
+
+def sliced(features):
+    return tf.reduce_sum(tf.slice(features["x"], [features["ids"][0], 0], [1, 3]))
+
+
+CLOSED = [checked, asserted, divided, segmented, gathered, indexed, sliced]
+
+
+@pytest.mark.parametrize("extra", [*CLOSED, labelled])
 @pytest.mark.parametrize("where", [in_function, in_branch, in_loop])
 def test_xla_is_closed_to_what_it_would_not_check_wherever_it_stands(extra, where) -> None:
     problem = compiling(traced(where(extra)))
     assert problem is not None and problem.startswith("it uses the op")
 
 
-@pytest.mark.parametrize("extra", [checked, asserted, divided, segmented, gathered])
+@pytest.mark.parametrize("extra", CLOSED)
 def test_xla_is_closed_to_unchecked_ops_at_the_top(extra) -> None:
     assert "it uses the op" in (compiling(traced(extra)) or "")
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_xla_is_closed_to_labels_that_are_computed(asked) -> None:
+    def shifted(features):
+        return labelled({**features, "ids": features["ids"] + 1})
+
+    assert "SparseSoftmax" in (compiling(traced(shifted), asked) or "")
+    assert compiling(traced(labelled), asked) is None
+
+
+def parts(features):
+    x = features["x"]
+    return tf.reduce_sum(x[1:3, 0]) + tf.reduce_sum(x[tf.shape(x)[1] :]) + x[-1, 2]
 
 
 def squares(features):
     return tf.reduce_sum(tf.tanh(features["x"]) ** 2 / 3.0)
 
 
+@pytest.mark.parametrize("extra", [squares, parts])
 @pytest.mark.parametrize("where", [lambda extra: extra, in_function])
-def test_arithmetic_may_be_compiled_and_tried(where) -> None:
-    trace = traced(where(squares))
+def test_arithmetic_may_be_compiled_and_tried(extra, where) -> None:
+    trace = traced(where(extra))
     assert compiling(trace) is None
     assert trying(trace) is None
 
 
-def test_lookups_are_compiled_only_if_asked_for() -> None:
-    trace = traced(gathered)
+@pytest.mark.parametrize("extra", [gathered, indexed, sliced])
+def test_lookups_are_compiled_only_if_asked_for(extra) -> None:
+    trace = traced(extra)
     assert compiling(trace) is not None
     assert compiling(trace, asked=True) is None
 
