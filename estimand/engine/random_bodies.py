@@ -56,7 +56,8 @@ def _poisson(seeds: tf.Tensor, shape: Any, rate: Any, dtype: Any = tf.int64) -> 
 
 
 def _shuffle(seeds: tf.Tensor, value: Any) -> tf.Tensor:
-    return tf.random.experimental.stateless_shuffle(value, seeds)
+    # No gradient passes the original, and the twin has none to ask for.
+    return tf.random.experimental.stateless_shuffle(tf.stop_gradient(value), seeds)
 
 
 # By the names of the functions that make the stateful ones.

@@ -149,6 +149,9 @@ def _import(graph_def: Any, replaced: dict[str, tf.Tensor]) -> None:
             # Two exports in one process would otherwise meet in one table.
             copy.attr["shared_name"].s = f"{prefix}/{copy.name}".encode()
         _drop_colocation(copy, replaced)
+        for how in ("executor_type", "config_proto"):  # a function is run, here: see `tracing`
+            if how in copy.attr:
+                copy.attr[how].s = b""
     _drop_control_inputs(kept, replaced)
     input_map = {f"{n}:0": tensor for n, tensor in replaced.items() if n in used}
     tf.graph_util.import_graph_def(kept, input_map=input_map, name="")

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimand.core import tf_private
 from estimand.engine import simplifying
 from estimand.engine.compiled import PLAIN, SINGLE_THREAD, Compiled
 from estimand.engine.inlining import GraphCopy
+from estimand.engine.op_kinds import call_tree
 
 v1 = tf.compat.v1
 ROWS = np.random.RandomState(0).uniform(0, 255, (8, 12)).astype("float32")
@@ -150,3 +152,26 @@ def test_multiplying_by_one_goes_unless_it_widens() -> None:
     graph, _, fetches = trace(lambda x: [tf.exp(x * 1.0)], tf.TensorSpec([4]))
     part = simplifying.simplified(graph.as_graph_def(), [fetches[0].name], graph)
     assert "Mul" not in {n.op for n in part.node}
+
+
+def test_functions_that_are_called_run_as_they_were_built() -> None:
+    """In a trace each call of a function says so; what a function calls in turn, too."""
+
+    @tf.function
+    def inner(x):
+        return x + tf.roll(x, 1, 0) + tf.roll(x, 2, 0)
+
+    @tf.function
+    def outer(x):
+        return inner(x) * 2.0
+
+    with tf_private.single_threaded_tracing():
+        graph, _, _ = trace(lambda x: [outer(x)], tf.TensorSpec([4]))
+    calls = [node for node in call_tree(graph) if node.op.endswith("PartitionedCall")]
+    configs = [v1.ConfigProto.FromString(node.attr["config_proto"].s) for node in calls]
+    assert len(configs) == 2
+    assert all(c.graph_options.rewrite_options.disable_meta_optimizer for c in configs)
+    after, _, _ = trace(lambda x: [outer(x)], tf.TensorSpec([4]))
+    [call] = [n for n in after.as_graph_def().node if n.op.endswith("PartitionedCall")]
+    config = v1.ConfigProto.FromString(call.attr["config_proto"].s)
+    assert not config.graph_options.rewrite_options.disable_meta_optimizer

@@ -199,3 +199,15 @@ def test_looking_does_not_change_what_bodies_draw(tmp_path: Path, draw: Any) -> 
     alone = train(tmp_path / "alone", drawing(draw), 6, [])
     watched = train(tmp_path / "watched", drawing(draw), 6, [Runs(), Masks()])
     assert alone["w"].tobytes() == watched["w"].tobytes()
+
+
+def test_no_gradient_passes_a_shuffle_as_none_passes_tensorflows(tmp_path: Path) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
+        w = v1.get_variable("w", [3], initializer=v1.ones_initializer())
+        loss = tf.reduce_sum(tf.random.shuffle(w * 2.0)) + tf.reduce_sum(w)
+        op = v1.train.GradientDescentOptimizer(0.5).minimize(loss, v1.train.get_global_step())
+        return est.EstimatorSpec(mode, loss=loss, train_op=op)
+
+    estimator = est.Estimator(model_fn, str(tmp_path))
+    estimator.train(input_fn, max_steps=1)
+    assert estimator.get_variable_value("w").tolist() == [0.5, 0.5, 0.5]

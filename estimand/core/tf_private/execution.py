@@ -28,12 +28,18 @@ def eager_mode() -> Iterator[None]:
 
 @contextlib.contextmanager
 def single_threaded_tracing() -> Iterator[None]:
-    """Trace so that either executor may run the graph.
+    """Trace so that either executor may run the graph, and functions that it calls as they are.
 
     The single-threaded executor refuses `cond` and `while` that were marked, at trace time, to
-    be lowered to v1 control flow; the ordinary one runs both forms.
+    be lowered to v1 control flow; the ordinary one runs both forms. And each call of a function
+    says whether TensorFlow's graph optimizer is to change it, which depends on what is known of
+    its surroundings: in the body of a loop not the same as elsewhere.
     """
     with _context.function_executor_type(_SINGLE_THREADED):
+        options = _context.context().function_call_options  # those of before are put back
+        config = tf.compat.v1.ConfigProto.FromString(options.config_proto_serialized)
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        options.config_proto_serialized = config
         yield
 
 
