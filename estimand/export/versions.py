@@ -55,6 +55,11 @@ def write_version(base: str | os.PathLike[str], write: Callable[[str], None]) ->
         close(lock)
 
 
+def is_draft(name: str) -> bool:
+    """Whether an entry of a base path is no version yet, or will be none any more."""
+    return name.startswith(_DRAFT)
+
+
 def versions(base: str | os.PathLike[str]) -> list[str]:
     """The versions in `base` that an export gave their number, oldest first."""
     try:
@@ -91,7 +96,7 @@ def clean_leftovers(base: str) -> None:
     """Remove drafts whose writers are gone."""
     for name in os.listdir(base):
         path = os.path.join(base, name)
-        if name.startswith(_DRAFT) and _is_left_over(name, path):
+        if is_draft(name) and _is_left_over(name, path):
             _log.info("Removing %s, which an interrupted export left behind.", path)
             shutil.rmtree(path, ignore_errors=True)
 

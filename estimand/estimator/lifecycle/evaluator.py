@@ -13,6 +13,7 @@ from estimand.core.spec import EvalSpec
 from estimand.engine import checkpoints
 from estimand.engine.metrics import GLOBAL_STEP
 from estimand.evaluation.checkpoints_to_evaluate import Evaluated, evaluations_in
+from estimand.export import versions
 
 # In the eval_dir, from the start of an evaluation until the exporters have been told of it.
 _EXPORTS_DUE = "exports_due"
@@ -98,7 +99,11 @@ class SpecEvaluator:
         folder = self._folder(exporter)
         try:
             saved_at = os.path.getmtime(f"{self.path}.index")
-            found = any(one.stat().st_mtime >= saved_at for one in os.scandir(folder))
+            found = any(
+                one.stat().st_mtime >= saved_at
+                for one in os.scandir(folder)
+                if not versions.is_draft(one.name)  # left by a process that died while exporting
+            )
         except OSError:
             return False
         if found:

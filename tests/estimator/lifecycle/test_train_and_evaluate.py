@@ -169,6 +169,22 @@ def test_finished_model_is_not_exported_twice(tmp_path: Path) -> None:
     assert exports == [None, "export 2"]
 
 
+def test_an_export_that_was_begun_and_not_finished_is_done_again(tmp_path: Path) -> None:
+    """What a process that died while exporting leaves is newer than the checkpoint, too."""
+
+    class Dying(line.RecordingExporter):
+        def export(self, estimator: Any, export_path: str, *args: Any, **kwargs: Any) -> str:
+            os.makedirs(os.path.join(export_path, f"temp-1794865060-df60c84{len(self.calls)}"))
+            return super().export(estimator, export_path, *args, **kwargs)
+
+    exporter = Dying()
+    for _ in range(2):
+        est.train_and_evaluate(
+            line.estimator(tmp_path), line.train_spec(3), line.eval_spec(exporters=exporter)
+        )
+    assert [call["step"] for call in exporter.calls] == [3, 3]
+
+
 def test_exporters_hear_of_a_checkpoint_whose_export_had_failed(tmp_path: Path) -> None:
     class FullDisk(line.RecordingExporter):
         def export(self, *args: Any, **kwargs: Any) -> str:
