@@ -23,7 +23,7 @@ def assemble(
     chief, user, own = _given(trace.spec, config, user_hooks)
     savers = _savers((*chief, *user, *own))
     default_saver = [] if savers else _checkpoint_hooks(config, trace.spec.scaffold)
-    _attach_listeners(savers or default_saver, saving_listeners)
+    _attach_listeners(savers or default_saver, saving_listeners, config)
     return [
         *default_saver,
         *chief,
@@ -46,7 +46,7 @@ def eager_hooks(
     default_saver = (
         [] if savers else _checkpoint_hooks(config.replace(checkpoint_save_graph_def=False), None)
     )
-    _attach_listeners(savers or default_saver, saving_listeners)
+    _attach_listeners(savers or default_saver, saving_listeners, config)
     watchers: list[Any] = []
     if config.is_chief and config.log_step_count_steps:
         watchers.append(_step_counter(config))
@@ -66,9 +66,7 @@ def _given(
 
 
 def _checkpoint_hooks(config: RunConfig, scaffold: Any) -> list[Any]:
-    if not config.is_chief:
-        return []
-    if not (config.save_checkpoints_steps or config.save_checkpoints_secs):
+    if not (config.is_chief and _saves(config)):
         return []
     return [
         ready_made.CheckpointSaverHook(
@@ -81,14 +79,22 @@ def _checkpoint_hooks(config: RunConfig, scaffold: Any) -> list[Any]:
     ]
 
 
+def _saves(config: RunConfig) -> bool:
+    return bool(config.save_checkpoints_steps or config.save_checkpoints_secs)
+
+
 def _savers(hooks: Sequence[Any]) -> list[Any]:
     kinds = (ready_made.CheckpointSaverHook, tf.compat.v1.train.CheckpointSaverHook)
     return [h for h in hooks if isinstance(h, kinds)]
 
 
-def _attach_listeners(savers: Sequence[Any], saving_listeners: Sequence[Any]) -> None:
+def _attach_listeners(
+    savers: Sequence[Any], saving_listeners: Sequence[Any], config: RunConfig
+) -> None:
     if not saving_listeners:
         return
+    if not savers and not config.is_chief and _saves(config):
+        return  # it is the chief that saves, and tells its own
     if not savers:
         raise ConfigError(
             "There should be a CheckpointSaverHook to use saving_listeners. Please set one of the "
