@@ -70,6 +70,10 @@ class ModelDirBusyError(EstimandError, RuntimeError):
     """Another process is training in the same `model_dir`."""
 
 
+class ModelBusyError(EstimandError, RuntimeError):
+    """Another call in this process uses the same model, in a way that allows no second one."""
+
+
 class ClusterError(EstimandError, RuntimeError):
     """The processes of a cluster did not find each other, or one of them was lost."""
 

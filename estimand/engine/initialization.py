@@ -19,6 +19,13 @@ _log = logging.getLogger("tensorflow")
 _Keys = tf.compat.v1.GraphKeys
 
 
+def is_restored(trace: BuiltModel, store: VariableStore, path: str) -> bool:
+    """Whether all variables have the values of a checkpoint already."""
+    checkpoint = saving.identity(path)
+    wanted = saving.saved_variables(trace)
+    return not store.not_from({v.store_name: v.origin(checkpoint) for v in wanted})
+
+
 def restore(
     trace: BuiltModel, store: VariableStore, session: Any, path: str, *, fall_back: str | None
 ) -> str:

@@ -58,6 +58,11 @@ class MetricSet:
                 ops += effects.writes_to(self.graph, [c[number % len(c)] for c in held])
         return list({getattr(op, "name", id(op)): op for op in ops}.values())
 
+    def variables(self) -> list[tf.Variable]:
+        """What Keras metrics count with."""
+        metrics = [m for one in (self.replicas or [self]) for m in one.keras.values()]
+        return [v for metric in metrics for v in _variables_of(metric)]
+
     def reset_keras(self) -> None:
         for metric in self.keras.values():
             metric.reset_state()

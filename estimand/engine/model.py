@@ -7,12 +7,15 @@ unchanged checkpoint neither rebuilds nor restores anything.
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
 
 from estimand.core import tf_private
+from estimand.core.errors import ModelBusyError
 from estimand.engine.interrupts import Interrupts
 from estimand.engine.saving import ModelSaver
 from estimand.engine.tracing import CallModelFn, Trace, trace_model
@@ -24,23 +27,83 @@ _MOST_TRACES_PER_MODE = 4
 
 
 class LiveModel:
-    """Variables and traces, shared by training, evaluation and prediction."""
+    """Variables and traces, shared by training, evaluation and prediction.
+
+    Who changes the values first parts from those that read them (`part_from_readers`): an
+    evaluation or prediction under way goes on with variables of its own. While the model is
+    trained, only the training thread touches it; others read with a model that stands `apart`.
+    """
 
     def __init__(
         self,
         call_model_fn: CallModelFn,
         create_global_step: Callable[[tf.Graph], tf.Variable],
         strategy: tf.distribute.Strategy | None = None,
+        *,
+        apart: bool = False,
     ) -> None:
         self._call_model_fn = call_model_fn
         self._create_global_step = create_global_step
-        self.store = VariableStore(strategy)
+        self.store = VariableStore(strategy, apart=apart)
+        # Held while a call of train, evaluate or predict begins, until it is known to be there.
+        self.lock = threading.RLock()
+        self._trained_by: int | None = None
         # Of the training that is running on these variables, None while none is: what takes its
         # checkpoints, and whether it was told to end.
         self.saver: ModelSaver | None = None
         self.interrupts: Interrupts | None = None
         self._traces: dict[str, collections.OrderedDict[str, Trace]] = {}
         self._programs: dict[tuple[int, str], Any] = {}
+
+    # Who changes the values, and who reads them
+
+    @contextlib.contextmanager
+    def training(self) -> Iterator[None]:
+        """Inside, the values are this thread's to change."""
+        with self.lock:
+            if self._trained_by is not None:
+                raise ModelBusyError(
+                    "This estimator is being trained already, by another call of train in this "
+                    "process. Let that call return first, or train another Estimator with a "
+                    "model_dir of its own."
+                )
+            self.part_from_readers()
+            self._trained_by = threading.get_ident()
+        try:
+            yield
+        finally:
+            with self.lock:
+                self._trained_by = None
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether a training is under way."""
+        return self._trained_by is not None
+
+    @property
+    def is_trained_here(self) -> bool:
+        """Whether that is so in this very thread, which then runs a hook or listener."""
+        return self._trained_by == threading.get_ident()
+
+    def part_from_readers(self) -> None:
+        """Values are about to change: evaluations and predictions under way keep theirs."""
+        for trace in [t for traces in self._traces.values() for t in traces.values()]:
+            self._part_from(trace)
+
+    def _part_from(self, trace: Trace) -> None:
+        if not trace.usage.is_open:
+            return
+        if trace.strategy is not None:
+            raise ModelBusyError(
+                "An evaluation on several replicas is under way, and uses the variables that are "
+                "to change now. Let it end before evaluating or training anything else with "
+                "this estimator, or use another Estimator of the same model_dir."
+            )
+        with trace.usage.between_computations():
+            trace.keep_values()
+        self.drop(trace)
+
+    # Traces
 
     def seed_input(self, mode: str, seed: int) -> None:
         """Seed what `input_fn` will build; once a mode is traced, without compiling it anew."""
@@ -77,6 +140,7 @@ class LiveModel:
             )
             if len(traces) > _MOST_TRACES_PER_MODE:
                 _, dropped = traces.popitem(last=False)
+                self._part_from(dropped)
                 self._programs = {k: p for k, p in self._programs.items() if k[0] != id(dropped)}
         traces.move_to_end(key)
         return traces[key]
@@ -101,6 +165,7 @@ class LiveModel:
 
     def forget(self) -> None:
         """Start over: the next trace makes new variables with new initial values."""
-        self.store = VariableStore(self.store.given_strategy)
+        self.part_from_readers()
+        self.store = VariableStore(self.store.given_strategy, apart=self.store.apart)
         self._traces.clear()
         self._programs.clear()

@@ -77,8 +77,9 @@ class StepProgram:
         while left > 0:
             now = min(left, self._whole.capacity) if self.block_mode == XLA else left
             count = self._count(now)
-            compiled = self._function("loop", build, feeder.iterator, count)
-            result, global_step = compiled(feeder.handle, count)
+            with self.trace.usage:
+                compiled = self._function("loop", build, feeder.iterator, count)
+                result, global_step = compiled(feeder.handle, count)
             feeder.batches += now
             left -= now
         return result, int(global_step)
@@ -184,13 +185,14 @@ class StepProgram:
         if self.block_mode == XLA and not feeds:
             return self._look_and_step(feeder, plan, keep_batch)
         key = (plan.key, tuple(f.name for f in feeds), keep_batch)
-        compiled = self._function(
-            key,
-            lambda iterator, *values: self._step(feeder, iterator, plan, feeds, values, keep_batch),
-            feeder.iterator,
-            *feed_values,
-        )
-        result, global_step, *rest = compiled(feeder.handle, *feed_values)
+        with self.trace.usage:
+            compiled = self._function(
+                key,
+                lambda i, *values: self._step(feeder, i, plan, feeds, values, keep_batch),
+                feeder.iterator,
+                *feed_values,
+            )
+            result, global_step, *rest = compiled(feeder.handle, *feed_values)
         feeder.batches += 1
         fetched, batch = as_asked(plan, rest)
         return StepResult(result, int(global_step), fetched, batch)
@@ -209,7 +211,7 @@ class StepProgram:
         given |= dict(zip((t.name for t in feeds), feed_values, strict=True))
         fed = {t.name: t for t in (*self.trace.inputs, *feeds)}
         # Before the step in program order, which automatic control dependencies keep.
-        reads = [v.read_value() for v in plan.reads]
+        reads = [self.trace.variables.twins.own(v).read_value() for v in plan.reads]
         fetches = [self._result, *self.targets, *plan.graph_fetches]
 
         def place() -> list[tf.Tensor]:
@@ -270,6 +272,7 @@ class StepProgram:
     def _function(self, key: Any, build: Callable[..., Any], *args: Any) -> Compiled:
         shapes = tuple((a.shape, a.dtype) for a in args[1:])
         key = (key, shapes, self.block_mode, self._last_result is not None, self._shapes_key)
+        key = (*key, self.trace.binding)
         if key not in self._compiled:
             self._compiled[key] = Compiled(build, self.block_mode, *args)
         return self._compiled[key]

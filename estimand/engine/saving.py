@@ -69,7 +69,7 @@ def saved_variables(trace: BuiltModel) -> list[SavedVariable]:
     pairs: Mapping[str, tf.Variable] = trace.variables.saved() if chosen is None else chosen
     result = []
     for name, variable in pairs.items():
-        for part in _parts(variable):
+        for part in map(trace.variables.twins.own, _parts(variable)):
             full_name, spec = tf_private.save_slice(part) or (name, "")
             result.append(SavedVariable(by_id.get(id(part), name), full_name, spec, part))
     return result

@@ -46,8 +46,10 @@ class TracedSession(tf_private.SessionInterface):
         del options, run_metadata
         with tf_private.eager_mode():
             fetch_plan = fetching.plan(self.trace, fetches)
-            read_values = [fetching.to_numpy(v) for v in fetch_plan.reads]
-            values = self._run_graph(fetch_plan.graph_fetches, feed_dict or {})
+            with self.trace.usage:
+                own = self.trace.variables.twins.own
+                read_values = [fetching.to_numpy(own(v)) for v in fetch_plan.reads]
+                values = self._run_graph(fetch_plan.graph_fetches, feed_dict or {})
             return fetch_plan.rebuild(read_values, values)
 
     def _run_graph(self, graph_fetches: tuple[Any, ...], feed_dict: dict[Any, Any]) -> list[Any]:

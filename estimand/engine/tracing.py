@@ -24,9 +24,12 @@ from estimand.core.spec import EstimatorSpec
 from estimand.core.swapping import alone, swapped
 from estimand.engine import effects, random_bodies, randomness
 from estimand.engine.distributed import collectives, merging, replicas
+from estimand.engine.distributed.mirrored import copies
 from estimand.engine.distributed.stopping import StopVote
 from estimand.engine.inlining import GraphCopy
 from estimand.engine.metrics import MetricSet
+from estimand.engine.twins import twin_of
+from estimand.engine.usage import Usage
 from estimand.engine.variables import TracedVariables, VariableStore
 
 _log = logging.getLogger("tensorflow")
@@ -77,6 +80,9 @@ class Trace:
     kept: list[Any] = field(default_factory=list)
     metrics: MetricSet | None = None
     draws: randomness.Draws | None = None  # where there are random ops
+    usage: Usage = field(default_factory=Usage)
+    # Grows when the trace gets variables of its own: what was cut out before uses the old ones.
+    binding: int = 0
     _copy: GraphCopy | None = None
     _pruned: dict[tuple[str, ...], Any] = field(default_factory=dict)
 
@@ -116,6 +122,25 @@ class Trace:
                 copy.set_shape(original.shape)  # what user code told by set_shape is in no op
                 tensors.append(copy)
         return tensors
+
+    def keep_values(self) -> None:
+        """Go on with the present values, whatever others do to the variables from now on.
+
+        Local variables belong to this trace anyway.
+        """
+        variables, used = self.variables, {id(outer) for outer, _ in self.graph.captures}  # type: ignore[attr-defined]
+        for name, variable in variables.saved().items():
+            captured = any(id(one.handle) in used for one in copies(variable))
+            if captured or variable is self.global_step:
+                twin = variables.by_name[name] = twin_of(variable)
+                variables.twins.add(variable, twin)
+                if name in variables.tf2_style:
+                    variables.tf2_style[name] = twin
+        variables.twins.bind(self.graph)
+        self.global_step = variables.twins.own(self.global_step)
+        self._copy = None
+        self._pruned.clear()
+        self.binding += 1
 
     def needs_input(self, fetches: Sequence[tf.Tensor | tf.Operation]) -> bool:
         """Whether computing `fetches` needs a batch."""
@@ -179,7 +204,7 @@ def trace_model(
                 spec, metrics = one_replica(0)
             else:
                 spec, metrics = merging.call_and_merge(strategy, one_replica, stop)
-            store.adopt_foreign(variables)
+            store.adopt_foreign(variables, metrics.variables() if metrics is not None else ())
             built.update(spec=spec, variables=variables, global_step=global_step)
             built.update(tensor_summaries=summaries, kept=kept, metrics=metrics)
             if mode == ModeKeys.TRAIN:
@@ -192,6 +217,7 @@ def trace_model(
             stack.enter_context(tf_private.single_threaded_tracing())
         wrapped = tf.compat.v1.wrap_function(build, signature)
     graph = wrapped.graph
+    built["variables"].twins.bind(graph)
     trace = Trace(
         mode=mode,
         graph=graph,

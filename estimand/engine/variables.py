@@ -26,6 +26,7 @@ from estimand.engine.distributed.mirrored import make_variable, with_keras_aggre
 from estimand.engine.distributed.parameter_servers import Servers, in_sync
 from estimand.engine.distributed.replicas import first_device_is_default
 from estimand.engine.engine_variable import EngineVariable
+from estimand.engine.twins import Twins, twin_of
 
 _Keys = tf.compat.v1.GraphKeys
 _TRACED = "estimand/traced_variables"
@@ -51,6 +52,8 @@ class TracedVariables:
     # Several workers update the variables, each when it has gradients.
     asynchronous: bool = False
     forgotten: set[int] = field(default_factory=set)  # ids of those that are none of the model's
+    # Variables of the trace's own in the place of others, which somebody else may change.
+    twins: Twins = field(default_factory=Twins)
 
     def saved(self) -> dict[str, tf.Variable]:
         """The variables that belong into a checkpoint, by their names in it."""
@@ -84,8 +87,14 @@ class VariableStore:
 
     _numbers = itertools.count(1)
 
-    def __init__(self, strategy: tf.distribute.Strategy | None = None) -> None:
+    def __init__(
+        self, strategy: tf.distribute.Strategy | None = None, *, apart: bool = False
+    ) -> None:
         self.given_strategy = strategy
+        # Whether variables made outside of the model function are another store's to change:
+        # then this one has twins of them.
+        self.apart = apart
+        self._twins: dict[int, EngineVariable] = {}
         # Under a strategy every variable is made, once for all modes, the way it wants them.
         self.strategy = in_sync(strategy)
         self.servers = Servers.of(strategy)
@@ -171,8 +180,12 @@ class VariableStore:
         """Around a model function: its variables are split among servers, if that is wanted."""
         return contextlib.nullcontext() if self.servers is None else self.servers.partitioning()
 
-    def adopt_foreign(self, traced: TracedVariables) -> None:
-        """Take in variables that the traced code used but that were made outside of it."""
+    def adopt_foreign(self, traced: TracedVariables, none_of_ours: Iterable[Any] = ()) -> None:
+        """Take in variables that the traced code used but that were made outside of it.
+
+        `none_of_ours` (those of metrics) stay as they are, whoever else may use them.
+        """
+        shared = {id(v) for v in none_of_ours}
         known = {id(v) for v in traced.by_name.values()} | traced.forgotten
         # A Keras layer made outside may have been built, that is, got its variables, inside an
         # earlier trace.
@@ -187,8 +200,11 @@ class VariableStore:
                 taken = {n for n, _ in self._foreign.values()} | set(self._shared)
                 name = _unique(variable.name.split(":")[0], taken)
                 self._foreign[id(variable)] = (name, variable)
-            traced.by_name[name] = variable
-            traced.tf2_style[name] = variable
+            if self.apart and id(variable) not in shared:
+                if id(variable) not in self._twins:
+                    self._twins[id(variable)] = twin_of(variable)
+                traced.twins.add(variable, self._twins[id(variable)])
+            traced.by_name[name] = traced.tf2_style[name] = traced.twins.own(variable)
 
     def _create(self, traced: TracedVariables, **kwargs: Any) -> tf.Variable:
         keras_variable, of_metric = tf_private.keras_variable_being_created()
@@ -270,6 +286,14 @@ class VariableStore:
     def variables(self) -> list[tf.Variable]:
         """All of them, those made outside of the model function included."""
         return [*self._shared.values(), *(v for _, v in self._foreign.values())]
+
+    def take_values_of(self, other: VariableStore, traced: TracedVariables) -> None:
+        """Give the variables of a trace the values that those of the same names have elsewhere."""
+        theirs = {**other._shared, **dict(other._foreign.values())}
+        for name, variable in traced.saved().items():
+            if name in theirs:
+                variable.assign(theirs[name].read_value())
+        self.mark_changed()
 
     def values(self) -> dict[int, tf.Tensor]:
         """The present values, by identity of the variable; shares memory until an update."""

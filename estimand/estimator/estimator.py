@@ -75,6 +75,7 @@ class Estimator:
         self._model_fn = model_fn
         self._live: LiveModel | None = None
         self._live_for_evaluation: LiveModel | None = None
+        self._apart: dict[bool, LiveModel] = {}
         tf_private.make_graph_tensors_hashable()
         if self._config._session_config is not None:
             apply_session_config(self._config._session_config)
@@ -316,6 +317,16 @@ class Estimator:
                 self._build, self._create_and_assert_global_step, strategy
             )
         return self._live_for_evaluation
+
+    def _model_apart(self, *, evaluating: bool) -> LiveModel:
+        """Of those who read while the estimator is trained; never trained itself."""
+        strategy = self._config.eval_distribute if evaluating else None
+        distributed = strategy is not None
+        if distributed not in self._apart:
+            self._apart[distributed] = LiveModel(
+                self._build, self._create_and_assert_global_step, strategy, apart=True
+            )
+        return self._apart[distributed]
 
     def _forget_what_is_gone(self) -> None:
         """The model is what is on disk: if model_dir was emptied, it starts anew."""

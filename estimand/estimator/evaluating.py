@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
-from estimand.engine import checkpoints, faults, initialization
+from estimand.engine import faults
 from estimand.engine.distributed.replicas import local_replicas
 from estimand.engine.eager_run import EagerTrace
 from estimand.engine.events import write_eval_results
@@ -20,18 +19,21 @@ from estimand.engine.feeding import Feeder
 from estimand.engine.metrics import GLOBAL_STEP
 from estimand.engine.model import LiveModel
 from estimand.engine.model_dir import RunRecord
-from estimand.engine.session import TracedSession
 from estimand.engine.tracing import Trace
-from estimand.estimator import eager
+from estimand.estimator import eager, eager_turns
 from estimand.estimator.eager_hooks import EagerHooks, EagerSession
+from estimand.estimator.reading import (
+    filled_trace,
+    model_to_read,
+    newest_checkpoint,
+    wait_for_files,
+)
 from estimand.estimator.surroundings import model_seed
 from estimand.evaluation.evaluate import run_evaluation
 from estimand.inputs.contract import ModelInput, call_input_fn
 
 if TYPE_CHECKING:
     from estimand.estimator.estimator import Estimator
-
-_log = logging.getLogger("tensorflow")
 
 
 def evaluate(
@@ -49,7 +51,6 @@ def evaluate(
         steps = math.ceil(steps)  # programs write rows / batch_size
     seed = model_seed(estimator, RunRecord.load(estimator.model_dir))
     estimator._live_model.seed_input(ModeKeys.EVAL, seed)
-    estimator._forget_what_is_gone()
     given = call_input_fn(
         input_fn, mode=ModeKeys.EVAL, params=estimator.params, config=estimator.config
     )
@@ -76,70 +77,66 @@ def _evaluate(
     seed: int,
     as_they_are: bool,
 ) -> tuple[str | None, dict[str, Any]]:
-    live, strategy = estimator._evaluated_model, estimator._config.eval_distribute
-    trace = live.trace(ModeKeys.EVAL, given.element_spec, seed, distributed=strategy is not None)
-    count = local_replicas(strategy)
+    count = local_replicas(estimator._config.eval_distribute)
     feeder = Feeder(given.dataset, given.unpack, keep_alive=given, replicas=count)
-    filled = contextlib.nullcontext() if as_they_are else _filled(estimator, trace, checkpoint_path)
-    with filled as path:
-        results = run_evaluation(
-            live, trace, feeder, steps=steps, hooks=hooks, progress=estimator._config.progress
+    progress = estimator._config.progress
+    with contextlib.ExitStack() as reading:
+        opened = _opened(estimator, given.element_spec, seed, checkpoint_path, as_they_are, reading)
+        model, trace, path = opened
+        return path, run_evaluation(
+            model, trace, feeder, steps=steps, hooks=hooks, progress=progress
         )
-    return path, results
 
 
-@contextlib.contextmanager
-def _filled(
-    estimator: Estimator, trace: Trace, checkpoint_path: str | None
-) -> Iterator[str | None]:
-    """Inside, the variables have a checkpoint's values; a training in progress is not disturbed.
-
-    The checkpoint that this training has just taken is in place already, even if its files are
-    still being written. For any other one, training gets its values back afterwards.
-    """
-    saver = estimator._live_model.saver
-    if saver is not None and estimator._evaluated_model is not estimator._live_model:
-        saver.wait()
-        saver = None  # training has variables of its own
-    if saver is None:
-        yield fill_variables(
-            estimator, trace, checkpoint_path, "evaluate", estimator._evaluated_model
-        )
-        return
-    path = checkpoint_path or newest_checkpoint(estimator)
-    if path is not None and saver.is_current(path) and saver.provides(trace):
-        yield path
-        return
-    saver.wait()
-    if path is None:  # training saves none: what is in memory is all there is
-        yield None
-        return
-    with values_kept(estimator):
-        yield fill_variables(estimator, trace, path, "evaluate")
-
-
-def newest_checkpoint(estimator: Estimator) -> str | None:
-    """The newest checkpoint; during training that may be one that is still being written."""
-    live = getattr(estimator, "_live", None)
-    saver = live.saver if live is not None else None
-    if saver is not None and saver.last_path is not None:
-        if saver.is_current(saver.last_path):
-            return saver.last_path
-        saver.wait()
-    return estimator.latest_checkpoint()
+def _opened(
+    estimator: Estimator,
+    element_spec: Any,
+    seed: int,
+    checkpoint_path: str | None,
+    as_they_are: bool,
+    reading: contextlib.ExitStack,
+) -> tuple[LiveModel, Trace, str | None]:
+    """The trace to evaluate, with the values to be evaluated, until `reading` ends."""
+    distributed = estimator._config.eval_distribute is not None
+    trace: Trace | None = None
+    path: str | None = None
+    with contextlib.ExitStack() as starting:
+        live = estimator._live_model
+        if as_they_are or (live.is_trained_here and estimator._evaluated_model is live):
+            live = estimator._evaluated_model
+            trace = _current_trace(live, element_spec, seed, distributed)
+            path = None if as_they_are else checkpoint_path or newest_checkpoint(estimator)
+            if not (as_they_are or path is None or _has_just_saved(live, path, trace)):
+                trace = None
+        if trace is None:
+            wait_for_files(estimator)
+            live = starting.enter_context(model_to_read(estimator, evaluating=True))
+            trace, path = filled_trace(
+                estimator,
+                live,
+                ModeKeys.EVAL,
+                element_spec,
+                seed,
+                checkpoint_path,
+                "evaluate",
+                distributed=distributed,
+            )
+        reading.enter_context(trace.usage.open())
+    return live, trace, path
 
 
-@contextlib.contextmanager
-def values_kept(estimator: Estimator) -> Iterator[None]:
-    """A training in progress finds its variables afterwards as they were before."""
-    store = estimator._live_model.store
-    before = [(variable, variable.read_value()) for variable in store.variables()]
-    try:
-        yield
-    finally:
-        for variable, value in before:
-            variable.assign(value)
-        store.mark_changed()  # they are no checkpoint's: training goes on
+def _current_trace(live: LiveModel, element_spec: Any, seed: int, distributed: bool) -> Trace:
+    """A trace that nobody else counts with, of the values as they are."""
+    trace = live.trace(ModeKeys.EVAL, element_spec, seed, distributed=distributed)
+    if trace.usage.is_open:  # by an evaluation one of whose hooks evaluates
+        live.part_from_readers()
+        trace = live.trace(ModeKeys.EVAL, element_spec, seed, distributed=distributed)
+    return trace
+
+
+def _has_just_saved(live: LiveModel, path: str, trace: Trace) -> bool:
+    """Whether training has the values of a checkpoint in place, be its files written or not."""
+    return live.saver is not None and live.saver.is_current(path) and live.saver.provides(trace)
 
 
 def _evaluate_eagerly(
@@ -151,6 +148,7 @@ def _evaluate_eagerly(
     seed: int,
     as_they_are: bool,
 ) -> tuple[str | None, dict[str, Any]]:
+    eager_turns.begin(estimator, "evaluate")
     runner, spec = estimator._eager_runner(ModeKeys.EVAL, seed), given.element_spec
     try:
         first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
@@ -168,35 +166,7 @@ def _evaluate_eagerly(
 
     if as_they_are:
         return None, results(eager.try_out(runner, spec, first))
-    saver = estimator._live_model.saver
-    training = contextlib.nullcontext() if saver is None else values_kept(estimator)
-    if saver is not None:
-        saver.wait()
+    wait_for_files(estimator)
     path = checkpoint_path or estimator.latest_checkpoint()
-    with training:
+    with eager_turns.values_lent(estimator, "evaluate"):
         return path, results(eager.build(estimator, runner, spec, first, checkpoint_path))
-
-
-def fill_variables(
-    estimator: Estimator,
-    trace: Trace,
-    checkpoint_path: str | None,
-    purpose: str,
-    live: LiveModel | None = None,
-) -> str | None:
-    """Give the variables a checkpoint's values, unless they have them already."""
-    live = live or estimator._live_model
-    session = TracedSession(trace)
-    path = checkpoint_path or estimator.latest_checkpoint()
-    if path is None:
-        if not trace.initialized and not live.store.only_in_memory:
-            _log.info(
-                "Could not find trained model in model_dir: %s, running initialization to %s.",
-                estimator.model_dir,
-                purpose,
-            )
-            checkpoints.warn_of_unusable(estimator.model_dir, None)
-            initialization.initialize(trace, session, estimator._warm_start_settings)
-        return None
-    fall_back = None if checkpoint_path else estimator.model_dir
-    return initialization.restore(trace, live.store, session, path, fall_back=fall_back)

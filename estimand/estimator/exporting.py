@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from estimand.engine import checkpoints
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.substitutes import substitutes
 from estimand.engine.tracing import Trace, trace_model
+from estimand.estimator.reading import model_to_read, wait_for_files
 from estimand.estimator.surroundings import engine_scope, model_seed
 from estimand.export import card, flat_graph, saved_model, signatures, versions
 from estimand.export.saved_model import ModeGraph
@@ -93,9 +95,7 @@ def _check(base: Any, receiver_fns: Mapping[str, Any]) -> None:
 
 
 def _checkpoint(estimator: Estimator, given: Any) -> str:
-    saver = estimator._live_model.saver
-    if saver is not None:  # in the middle of training: its last checkpoint may be being written
-        saver.wait()
+    wait_for_files(estimator)
     if given:
         return os.fsdecode(given)
     found = estimator.latest_checkpoint()
@@ -129,14 +129,16 @@ def _trace(
             notes.note_features(mode, receiver)
         return spec
 
-    trace = trace_model(
-        build,
-        mode,
-        ({}, None),
-        estimator._live_model.store,
-        seed=model_seed(estimator, RunRecord.load(estimator.model_dir)),
-        create_global_step=estimator._create_and_assert_global_step,
-    )
+    live, reading = estimator._live_model, model_to_read(estimator)
+    with contextlib.nullcontext(live) if live.is_trained_here else reading as model:
+        trace = trace_model(
+            build,
+            mode,
+            ({}, None),
+            model.store,
+            seed=model_seed(estimator, RunRecord.load(estimator.model_dir)),
+            create_global_step=estimator._create_and_assert_global_step,
+        )
     return trace, made["signatures"]
 
 

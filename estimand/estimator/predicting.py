@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,9 @@ from estimand.engine import faults, initialization
 from estimand.engine.feeding import Feeder
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.session import TracedSession
-from estimand.estimator import eager
+from estimand.estimator import eager, eager_turns
 from estimand.estimator.eager_hooks import EagerHooks, EagerSession
-from estimand.estimator.evaluating import fill_variables, values_kept
+from estimand.estimator.reading import filled_trace, model_to_read, wait_for_files
 from estimand.estimator.surroundings import engine_scope, model_seed
 from estimand.evaluation import predict as prediction
 from estimand.inputs.contract import ModelInput, call_input_fn
@@ -32,31 +33,16 @@ def predict(
     checkpoint_path: str | None,
     yield_single_examples: bool,
 ) -> Iterator[Any]:
-    arguments = (input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples)
-    saver = estimator._live_model.saver
-    if saver is None:
-        yield from _predict(estimator, *arguments)
-        return
-    # During training, whose variables have to be as they were when it goes on: all at once.
-    saver.wait()
-    with engine_scope(estimator), values_kept(estimator):
-        everything = list(_predict(estimator, *arguments))
-    yield from everything
-
-
-def _predict(
-    estimator: Estimator,
-    input_fn: Callable[..., Any],
-    predict_keys: Any,
-    hooks: list[Any],
-    checkpoint_path: str | None,
-    yield_single_examples: bool,
-) -> Iterator[Any]:
+    wait_for_files(estimator)
     with engine_scope(estimator):
         given = _call_input_fn(estimator, input_fn)
-    with faults.told_plainly(lambda: given, eager=estimator._config.run_eagerly):
+    eagerly = estimator._config.run_eagerly
+    start = _start_eagerly if eagerly else _start
+    with contextlib.ExitStack() as reading, faults.told_plainly(lambda: given, eager=eagerly):
         with engine_scope(estimator):
-            program, batches = _start(estimator, given, predict_keys, hooks, checkpoint_path)
+            program, batches = start(
+                estimator, given, predict_keys, hooks, checkpoint_path, reading
+            )
         yield from _rows_or_batches(program, _in_eager_mode(batches), yield_single_examples)
 
 
@@ -70,7 +56,6 @@ def _rows_or_batches(
 def _call_input_fn(estimator: Estimator, input_fn: Callable[..., Any]) -> ModelInput:
     seed = model_seed(estimator, RunRecord.load(estimator.model_dir))
     estimator._live_model.seed_input(ModeKeys.PREDICT, seed)
-    estimator._forget_what_is_gone()
     given = call_input_fn(
         input_fn, mode=ModeKeys.PREDICT, params=estimator.params, config=estimator.config
     )
@@ -88,29 +73,25 @@ def _start(
     predict_keys: Any,
     hooks: list[Any],
     checkpoint_path: str | None,
+    reading: contextlib.ExitStack,
 ) -> tuple[Any, Iterator[Any]]:
+    """Everything up to the first batch; the values are this prediction's until `reading` ends."""
     seed = model_seed(estimator, RunRecord.load(estimator.model_dir))
-    features_spec, _ = given.element_spec
-    if estimator._config.run_eagerly:
-        return _start_eagerly(estimator, given, predict_keys, hooks, checkpoint_path, seed)
-    live = estimator._live_model
-    trace = live.trace(ModeKeys.PREDICT, (features_spec, None), seed)
-    path = fill_variables(estimator, trace, checkpoint_path, purpose="predict")
-    initialization.start_locals(trace, TracedSession(trace))
-    chosen = prediction.selected_predictions(trace, predict_keys)
-    key = f"predict {list(map(repr, chosen)) if isinstance(chosen, dict) else ''}"
-    program = live.program(trace, key, lambda: prediction.PredictProgram(trace, chosen))
+    spec = (given.element_spec[0], None)
+    with model_to_read(estimator) as model:
+        trace, _ = filled_trace(
+            estimator, model, ModeKeys.PREDICT, spec, seed, checkpoint_path, "predict"
+        )
+        reading.enter_context(trace.usage.open())
+        initialization.start_locals(trace, TracedSession(trace))
+        chosen = prediction.selected_predictions(trace, predict_keys)
+        key = f"predict {list(map(repr, chosen)) if isinstance(chosen, dict) else ''}"
+        program = model.program(trace, key, lambda: prediction.PredictProgram(trace, chosen))
     feeder = Feeder(given.dataset, given.unpack, with_labels=False, keep_alive=given)
-
-    def ensure_values() -> None:
-        # Another call may have loaded another checkpoint since the last batch was asked for.
-        if path is not None:
-            initialization.restore(trace, live.store, TracedSession(trace), path, fall_back=None)
-
     all_hooks = [*hooks, *(trace.spec.prediction_hooks or ())]
     if all_hooks:
         return program, prediction.predict_with_hooks(trace, program, feeder, all_hooks)
-    return program, prediction.predict_batches(program, feeder, ensure_values)
+    return program, prediction.predict_batches(program, feeder)
 
 
 def _start_eagerly(
@@ -119,26 +100,43 @@ def _start_eagerly(
     predict_keys: Any,
     hooks: list[Any],
     checkpoint_path: str | None,
-    seed: int,
+    reading: contextlib.ExitStack,
 ) -> tuple[Any, Iterator[Any]]:
-    spec = (given.element_spec[0], None)
+    eager_turns.begin(estimator, "predict")
+    live, spec = estimator._live_model, (given.element_spec[0], None)
+    seed = model_seed(estimator, RunRecord.load(estimator.model_dir))
     runner = estimator._eager_runner(ModeKeys.PREDICT, seed)
 
     def feeder() -> Feeder:
         return Feeder(given.dataset, given.unpack, with_labels=False, keep_alive=given)
 
+    def select(trace: Any) -> Any:
+        return prediction.selected_predictions(trace, predict_keys)
+
+    def batches(trace: Any) -> Iterator[Any]:
+        all_hooks = [*hooks, *(trace.spec.prediction_hooks or ())]
+        calls = eager.watched(runner, feeder(), spec, EagerHooks(all_hooks, EagerSession(trace)))
+        return eager.predict_batches(calls, select)
+
     try:
         first = feeder().next_batch()
     except tf.errors.OutOfRangeError:
         return eager.Keys(None), iter(())
-    trace = eager.build(estimator, runner, spec, first, checkpoint_path)
-    keys = prediction.selected_predictions(trace, predict_keys)
-    all_hooks = [*hooks, *(trace.spec.prediction_hooks or ())]
-    calls = eager.watched(runner, feeder(), spec, EagerHooks(all_hooks, EagerSession(trace)))
-    batches = eager.predict_batches(
-        calls, lambda t: prediction.selected_predictions(t, predict_keys)
-    )
-    return eager.Keys(list(keys) if isinstance(keys, dict) else None), batches
+    with eager_turns.values_lent(estimator, "predict"):
+        path = checkpoint_path or estimator.latest_checkpoint()
+        trace = eager.build(estimator, runner, spec, first, checkpoint_path)
+        chosen = select(trace)
+        keys = eager.Keys(list(chosen) if isinstance(chosen, dict) else None)
+        if live.is_trained:
+            return keys, iter(eager_turns.all_at_once(given.dataset, lambda: batches(trace)))
+
+    def ensure_values() -> None:
+        # Another call may have loaded another checkpoint since the last batch was asked for.
+        if path is not None:
+            session: Any = EagerSession(trace)
+            initialization.restore(trace, runner.store, session, path, fall_back=None)
+
+    return keys, eager_turns.in_turn(estimator, batches(trace), ensure_values)
 
 
 def _in_eager_mode(batches: Iterator[Any]) -> Iterator[Any]:

@@ -73,7 +73,10 @@ def train(
             _log.info("Skipping training since max_steps has already saved.")
             return
         run = _Run.start(estimator, latest, team)
-        with faults.told_plainly(lambda: run.given, eager=eagerly):
+        with (
+            estimator._live_model.training(),
+            faults.told_plainly(lambda: run.given, eager=eagerly),
+        ):
             if uses_servers(strategy):
                 served.prepare(run, input_fn)
                 run.loop(hooks, saving_listeners, steps, max_steps)

@@ -68,7 +68,7 @@ class PredictProgram:
             t.shape.rank is not None and t.shape.rank > 0 and t.shape[1:].is_fully_defined()
             for t in self.tensors
         )
-        self._compiled: dict[tuple[bool, str], Compiled] = {}
+        self._compiled: dict[tuple[bool, str, int], Compiled] = {}
 
     def run(self, feeder: Feeder, batches: int) -> list[tuple[np.ndarray, ...]]:
         """Predict up to `batches` batches; fewer where the input ends."""
@@ -80,12 +80,14 @@ class PredictProgram:
         # The single-threaded executor cannot wait for an optional element.
         single_threaded = self._single_threaded and (counted or not self.joinable)
         count = tf.constant(batches)
-        key = (counted, feeder.layout)  # which has the labels, too, that are dropped here
-        if key not in self._compiled:
-            build = (self._many if self.joinable else self._one)(feeder, counted)
-            mode = SINGLE_THREAD if single_threaded else PLAIN
-            self._compiled[key] = Compiled(build, mode, feeder.iterator, count)
-        sizes, *values = self._compiled[key](feeder.handle, count)
+        with self._trace.usage:
+            # The layout has the labels, too, that are dropped here.
+            key = (counted, feeder.layout, self._trace.binding)
+            if key not in self._compiled:
+                build = (self._many if self.joinable else self._one)(feeder, counted)
+                mode = SINGLE_THREAD if single_threaded else PLAIN
+                self._compiled[key] = Compiled(build, mode, feeder.iterator, count)
+            sizes, *values = self._compiled[key](feeder.handle, count)
         arrays = [v.numpy() for v in values]
         if not self.joinable:
             feeder.batches += 1
@@ -151,13 +153,10 @@ class PredictProgram:
         return sizes, arrays
 
 
-def predict_batches(
-    program: PredictProgram, feeder: Feeder, ensure_values: Any
-) -> Iterator[tuple[np.ndarray, ...]]:
+def predict_batches(program: PredictProgram, feeder: Feeder) -> Iterator[tuple[np.ndarray, ...]]:
     """All batches of the input, in growing groups."""
     group = 1
     while True:
-        ensure_values()
         try:
             results = program.run(feeder, group)
         except tf.errors.OutOfRangeError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -101,6 +101,16 @@ def capture(tensor: tf.Tensor) -> tf.Tensor:
     Using the tensor in an op would do the same, but graph import wants the stand-in itself.
     """
     return tf.compat.v1.get_default_graph().capture(tensor)
+
+
+def rebind_captures(graph: tf.Graph, replaced: Mapping[int, tf.Tensor]) -> None:
+    """Let a function graph take other outside tensors in the place of some, by their identity.
+
+    Public API has this only for a function that is being called, not for a graph that functions
+    are cut out of.
+    """
+    pairs = [(replaced.get(id(outer), outer), inner) for outer, inner in graph.captures]
+    graph._function_captures.reset_captures([o for o, _ in pairs], [i for _, i in pairs])
 
 
 def order_control_flow_bodies(graph: tf.Graph) -> None:

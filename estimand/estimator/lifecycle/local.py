@@ -23,10 +23,10 @@ import tensorflow as tf
 from estimand.core.spec import EvalSpec, TrainSpec
 from estimand.engine import checkpoints
 from estimand.engine.cadence import Cadence
-from estimand.estimator.evaluating import newest_checkpoint
 from estimand.estimator.lifecycle.evaluator import SpecEvaluator, evaluators_of, step_of
 from estimand.estimator.lifecycle.schedule import EvaluationSchedule
 from estimand.estimator.lifecycle.table import ResultsTable
+from estimand.estimator.reading import newest_checkpoint, wait_for_files
 from estimand.hooks import CheckpointSaverHook, LoopHook, stop_record
 from estimand.hooks.early_stopping import EarlyStoppingHook
 
@@ -185,7 +185,7 @@ class LocalEvaluation:
         self._stopped_early |= any(wishes)
         for one in due:
             if one.spec.exporters:
-                _wait_for_files(self._estimator)
+                wait_for_files(self._estimator)
             one.export(final=self._is_final(one.step))
         return any(wishes)
 
@@ -261,10 +261,3 @@ def _was_interrupted(estimator: Any) -> bool:
     live = getattr(estimator, "_live", None)
     interrupts = None if live is None else live.interrupts
     return interrupts is not None and interrupts.received is not None
-
-
-def _wait_for_files(estimator: Any) -> None:
-    """Exporters read the checkpoint from the disk."""
-    live = getattr(estimator, "_live", None)
-    if live is not None and live.saver is not None:
-        live.saver.wait()

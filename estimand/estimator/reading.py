@@ -1,0 +1,107 @@
+"""Which variables evaluate, predict and export read with, and what values they get.
+
+They are those of training as long as nobody trains: then nothing is built or read twice. Whoever
+comes while the estimator is being trained gets a model that stands apart. Whoever needs other
+values than those in place first lets evaluations and predictions under way keep theirs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from estimand.engine import checkpoints, initialization
+from estimand.engine.model import LiveModel
+from estimand.engine.session import TracedSession
+from estimand.engine.tracing import Trace
+
+if TYPE_CHECKING:
+    from estimand.estimator.estimator import Estimator
+
+_log = logging.getLogger("tensorflow")
+
+
+@contextlib.contextmanager
+def model_to_read(estimator: Estimator, *, evaluating: bool = False) -> Iterator[LiveModel]:
+    """The model to read with; inside, nobody else begins to use it."""
+    main = estimator._live_model
+    with contextlib.ExitStack() as held:
+        held.enter_context(main.lock)
+        model = estimator._evaluated_model if evaluating else main
+        if model is main and main.is_trained:
+            model = estimator._model_apart(evaluating=evaluating)
+            held.close()
+        held.enter_context(model.lock)
+        gone = model.store.outlived_its_checkpoint and estimator.latest_checkpoint() is None
+        model.forget_if(gone)
+        yield model
+
+
+def filled_trace(
+    estimator: Estimator,
+    model: LiveModel,
+    mode: str,
+    element_spec: tuple[Any, Any],
+    seed: int,
+    checkpoint_path: str | None,
+    purpose: str,
+    *,
+    distributed: bool = False,
+) -> tuple[Trace, str | None]:
+    """A trace whose variables have a checkpoint's values, and the path of that checkpoint."""
+    path = checkpoint_path or estimator.latest_checkpoint()
+    trace = model.trace(mode, element_spec, seed, distributed=distributed)
+    if path is None:
+        in_place = trace.initialized or model.store.only_in_memory
+    else:
+        in_place = initialization.is_restored(trace, model.store, path)
+    # What counts in local variables (metrics) starts anew, too.
+    if not in_place or (trace.usage.is_open and trace.variables.local):
+        model.part_from_readers()
+        trace = model.trace(mode, element_spec, seed, distributed=distributed)
+    return trace, _fill(estimator, model, trace, checkpoint_path, path, purpose)
+
+
+def _fill(
+    estimator: Estimator,
+    model: LiveModel,
+    trace: Trace,
+    checkpoint_path: str | None,
+    path: str | None,
+    purpose: str,
+) -> str | None:
+    session, store, main = TracedSession(trace), model.store, estimator._live_model
+    if path is not None:
+        fall_back = None if checkpoint_path else estimator.model_dir
+        return initialization.restore(trace, store, session, path, fall_back=fall_back)
+    if store.apart and main.is_trained_here:  # which saves nothing: memory has all there is
+        store.take_values_of(main.store, trace.variables)
+    elif not trace.initialized and not store.only_in_memory:
+        _log.info(
+            "Could not find trained model in model_dir: %s, running initialization to %s.",
+            estimator.model_dir,
+            purpose,
+        )
+        checkpoints.warn_of_unusable(estimator.model_dir, None)
+        initialization.initialize(trace, session, estimator._warm_start_settings)
+    return None
+
+
+def newest_checkpoint(estimator: Estimator) -> str | None:
+    """The newest checkpoint; for a hook of training, that may be one still being written."""
+    live = getattr(estimator, "_live", None)
+    saver = live.saver if live is not None and live.is_trained_here else None
+    if saver is not None and saver.last_path is not None:
+        if saver.is_current(saver.last_path):
+            return saver.last_path
+        saver.wait()
+    return estimator.latest_checkpoint()
+
+
+def wait_for_files(estimator: Estimator) -> None:
+    """A hook of training that reads checkpoints finds the newest one whole."""
+    live = getattr(estimator, "_live", None)
+    if live is not None and live.is_trained_here and live.saver is not None:
+        live.saver.wait()
