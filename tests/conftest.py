@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import gc
 import os
 import threading
 import time
@@ -37,6 +38,10 @@ FOREIGN_VARIABLES = frozenset(
     }
 )
 SECONDS_TO_WIND_DOWN = 5.0
+# Libraries open some when they are first used; what leaks in a loop is soon beyond that.
+MOST_NEW_DESCRIPTORS = 16
+# Writers of event files stay open, one for each directory, as those of TensorFlow did.
+KEPT_OPEN = ("events.out.tfevents", "/site-packages/", "/dev/")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -57,8 +62,9 @@ def shared_fixtures() -> Path:
 
 @pytest.fixture(autouse=True)
 def nothing_leaks() -> Iterator[None]:
-    """Fails a test that leaves an environment variable, a thread or a process behind."""
+    """Fails a test that leaves a variable, a thread, a process or many open files behind."""
     variables = our_variables()
+    descriptors = open_descriptors()
     threads = lasting_threads()
     processes = set(child_processes())
     yield
@@ -69,6 +75,7 @@ def nothing_leaks() -> Iterator[None]:
         for pid, command in child_processes().items()
         if pid not in processes
     ]
+    leaks += leaked_descriptors(descriptors)
     if leaks:
         pytest.fail("The test leaks:\n  " + "\n  ".join(leaks), pytrace=False)
 
@@ -89,6 +96,37 @@ def changed_variables(before: dict[str, str]) -> list[str]:
             else:
                 del os.environ[name]
     return found
+
+
+def open_descriptors() -> dict[str, str]:
+    """What this process has open, by number. Linux only; else nothing."""
+    found: dict[str, str] = {}
+    try:
+        numbers = os.listdir("/proc/self/fd")
+    except FileNotFoundError:
+        return found
+    for number in numbers:
+        try:
+            target = os.readlink(f"/proc/self/fd/{number}")
+        except FileNotFoundError:
+            continue  # closed while we looked; the listing itself was one
+        if not any(part in target for part in KEPT_OPEN):
+            found[number] = target
+    return found
+
+
+def leaked_descriptors(before: dict[str, str]) -> list[str]:
+    """One sentence, if far more is open than before and stays so for a grace period."""
+    deadline = time.monotonic() + SECONDS_TO_WIND_DOWN
+    while True:
+        new = {n: t for n, t in open_descriptors().items() if before.get(n) != t}
+        if len(new) <= MOST_NEW_DESCRIPTORS:
+            return []
+        if time.monotonic() > deadline:
+            several = ", ".join(sorted(set(new.values()))[:5])
+            return [f"{len(new)} descriptors are still open: {several}"]
+        gc.collect()  # what nobody holds any more is closed by it
+        time.sleep(0.05)
 
 
 def lasting_threads() -> set[threading.Thread]:

@@ -29,6 +29,13 @@ LEAKY = {
             global child
             child = subprocess.Popen(["sleep", "3"])
     """,
+    "40 descriptors are still open: pipe*": """
+        import os
+
+        def test_it():
+            for _ in range(20):
+                os.pipe()
+    """,
 }
 
 
@@ -50,10 +57,13 @@ def test_a_leak_is_named(with_our_conftest: pytest.Pytester, message: str) -> No
 def test_cleaning_up_is_enough(with_our_conftest: pytest.Pytester) -> None:
     with_our_conftest.makepyfile(
         """
+        import os
         import subprocess
         import threading
 
         def test_it(monkeypatch):
+            for one in [end for _ in range(20) for end in os.pipe()]:
+                os.close(one)
             monkeypatch.setenv("LEAKED", "1")
             thread = threading.Thread(target=print)
             thread.start()

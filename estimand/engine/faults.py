@@ -23,6 +23,7 @@ _log = logging.getLogger("tensorflow")
 _NOISE = re.compile(
     r"\{\{function_node [^}]*\}\}\s*"
     r"|\s*\[\[(?:(?:func=)?(?:\{\{function_node [^}]*\}\})*\{\{node [^}]*\}\}[^\]]*|\S+/_\d+)\]\]"
+    r"|\n\t \[\[[\w.>/\\-]+\]\]"  # one line for each function that the node is in
     r"|\s*\[Op:\w+\](?: name:[^\n]*)?"
     r"|\s*(?:Original stack trace|Detected at node) .*"
     r"|\n?<stack traces unavailable>",
@@ -91,6 +92,8 @@ def plain_text(message: str) -> str:
 
     >>> plain_text("{{function_node f}} Input is empty. [[{{node a/b}}]] [Op:IteratorGetNext]")
     'Input is empty.'
+    >>> plain_text("bad [[7]]\\n\\t [[{{node a}}]]\\n\\t [[while/_8/cond]] [Op:While]")
+    'bad [[7]]'
     >>> plain_text("Not a number [[{{function_node loop}}{{node loop/step/log}}]]")
     'Not a number'
     """

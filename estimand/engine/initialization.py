@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
+from estimand.core.errors import NoCheckpointError
 from estimand.engine import checkpoints, saving, warm_start
 from estimand.engine.session import TracedSession
 from estimand.engine.substitutes import substitutes
@@ -31,8 +32,8 @@ def restore(
 ) -> str:
     """Load a checkpoint, reading only what is not in place yet; returns the one that was used.
 
-    With `fall_back`, a damaged checkpoint is passed over for the newest intact one of that
-    directory.
+    With `fall_back`, one that is damaged or gone is passed over for the newest intact one of
+    that directory.
     """
     wanted = saving.saved_variables(trace)
     checkpoint = saving.identity(path)
@@ -45,9 +46,9 @@ def restore(
         find = substitutes(trace.collection)
         try:
             values = checkpoints.read_tensors(path, [v.wanted() for v in missing], find)
-        except checkpoints.CheckpointDamaged:
+        except (checkpoints.CheckpointDamaged, NoCheckpointError):
             if fall_back is None:
-                raise
+                raise  # else a training may have removed it since it was found
             missing = wanted
             path, values = checkpoints.restore_newest_intact(
                 fall_back, [v.wanted() for v in wanted], find

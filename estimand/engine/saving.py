@@ -229,8 +229,11 @@ class ModelSaver:
 
 def restore_saveables(trace: Any, session: Any, path: str) -> None:
     """Give registered saveable objects what a checkpoint holds of them, where it does."""
+    saveables = saveable_objects(trace)
+    if not saveables:
+        return
     reader = tf.train.load_checkpoint(path)
-    for saveable in saveable_objects(trace):
+    for saveable in saveables:
         if not all(reader.has_tensor(spec.name) for spec in saveable.specs):
             continue
         with trace.as_default():

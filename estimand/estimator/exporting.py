@@ -160,7 +160,7 @@ def _values(
     find = substitutes(trace.collection)
     try:
         return checkpoints.read_tensors(path, wanted, find), path
-    except checkpoints.CheckpointDamaged:
+    except (checkpoints.CheckpointDamaged, NoCheckpointError):
         if not fall_back:
             raise
         used, values = checkpoints.restore_newest_intact(estimator.model_dir, wanted, find)

@@ -113,3 +113,46 @@ def test_an_error_inside_a_block_tells_no_names_of_nodes(verb, block_mode, tmp_p
     with pytest.raises(tf.errors.InvalidArgumentError) as caught:
         list(getattr(est.Estimator(looks_up, tmp_path, config), verb)(late_fault))
     assert str(caught.value) == "indices[2] = 7 is not in [0, 3)"
+
+
+def _in_a_branch(check):
+    return tf.cond(tf.random.uniform([]) < 2.0, check, lambda: 0.0)
+
+
+def _in_a_loop(check):
+    return tf.while_loop(lambda i, _: i < 2, lambda i, sum_: (i + 1, sum_ + check()), [0, 0.0])[1]
+
+
+PLACES = {
+    "branch": _in_a_branch,
+    "loop": _in_a_loop,
+    "function": lambda check: tf.function(check)(),
+    "branch in a function": lambda check: tf.function(lambda: _in_a_branch(check))(),
+    "branch in a loop": lambda check: _in_a_loop(lambda: _in_a_branch(check)),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_an_error_of_code_that_a_step_calls_tells_no_names_of_nodes(place, tmp_path):
+    def checks(features, labels, mode):
+        def check():
+            with tf.control_dependencies(
+                [tf.debugging.Assert(labels[0] < 5, ["Too large:", labels])]
+            ):
+                return tf.constant(0.0)
+
+        w = tf.compat.v1.get_variable("w", [])
+        loss = tf.reduce_mean(w * features["x"]) + PLACES[place](check)
+        optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.01)
+        return est.EstimatorSpec(mode, loss=loss, train_op=est.minimize(optimizer, loss))
+
+    def late_fault():
+        labels = np.ones(40, "int32")
+        labels[30] = 7
+        rows = ({"x": np.ones(40, "float32")}, labels)
+        return tf.data.Dataset.from_tensor_slices(rows).batch(1)
+
+    config = est.RunConfig(block_mode="plain", check_data=False, save_summary_steps=None)
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        est.Estimator(checks, tmp_path, config).train(late_fault)
+    assert str(caught.value) == "assertion failed: [Too large:] [7]"

@@ -380,7 +380,7 @@ def test_eager_rows_are_of_one_checkpoint(tmp_path: Path) -> None:
 def test_what_cannot_run_beside_an_eager_training_is_told(tmp_path: Path, thread) -> None:
     estimator = trained(counting, tmp_path, run_eagerly=True)
     begun = estimator.predict(input_fn)
-    next(begun)
+    assert counts(next(begun) for _ in range(2)) == [10.0, 10.0]  # a whole batch
     endless = estimator.predict(lambda: input_fn().repeat())
     messages: list[str] = []
 
