@@ -86,8 +86,12 @@ class Prediction(Task):
             self.plan, self.arrays = self.read()
             self.plan.lane.submit(self, at_once)
         except Exception as error:
-            self.over = True
-            self._fail(error)
+            self.refuse(error)
+
+    def refuse(self, error: Exception) -> None:
+        """In the place of `start`."""
+        self.over = True
+        self._fail(error)
 
     def hold(self, version: LoadedVersion) -> LoadedVersion:
         version.enter()

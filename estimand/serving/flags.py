@@ -140,6 +140,9 @@ class Flags:
     rest_api_max_body_bytes: int = _flag(
         256 * 2**20, "Largest REST body that is accepted, also after decompression."
     )
+    rest_api_max_values: int = _flag(
+        10_000_000, "Most values that the JSON of a REST body may have; more get 413 at once."
+    )
     rest_api_timeout_in_ms: int = _flag(30_000, "Time limit of a REST request.")
     rest_api_enable_cors_support: bool = _flag(False, "Answer cross-origin requests of browsers.")
     rest_api_header_timeout_seconds: float = _flag(

@@ -10,6 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -21,6 +22,7 @@ from tensorflow_serving.apis import (
     inference_pb2,
     model_management_pb2,
     model_pb2,
+    predict_pb2,
     regression_pb2,
 )
 
@@ -34,6 +36,7 @@ from estimand.serving.page.answers import PageAnswers
 from estimand.serving.profiling import SERVICE as _PROFILER_SERVICE
 from estimand.serving.profiling import Method, Profiler
 from estimand.serving.status import StatusError, from_exception, invalid
+from estimand.serving.wire_fields import FIRST_FIELDS, LARGE_MESSAGE, MAX_FIELDS, FieldCount
 
 log = logging.getLogger("estimand.serving")
 
@@ -62,6 +65,8 @@ class GrpcFace:
         self._check = flags.enable_signature_method_name_check
         self._page = PageAnswers(manager, metrics, lambda: True)
         self._profiler = Profiler() if flags.enable_profiler else None
+        self._counter = ThreadPoolExecutor(1, "estimand-fields")
+        self._counting: set[asyncio.Task[None]] = set()
 
     def table(self) -> dict[str, Answer]:
         """What answers each path; every back end serves this."""
@@ -110,7 +115,40 @@ class GrpcFace:
     def start_predict(
         self, body: bytes, deadline: Deadline, reply: Reply, at_once: bool = False
     ) -> None:
-        GrpcPrediction(self._predictions, body, deadline, reply, self._metrics).start(at_once)
+        prediction = GrpcPrediction(self._predictions, body, deadline, reply, self._metrics)
+        if len(body) > LARGE_MESSAGE:
+            count = FieldCount(predict_pb2.PredictRequest.DESCRIPTOR, body)
+            if not count.goes_on_to(FIRST_FIELDS):
+                task = asyncio.get_running_loop().create_task(self._count_on(count, prediction))
+                self._counting.add(task)
+                task.add_done_callback(self._counting.discard)
+                return
+        prediction.start(at_once)
+
+    async def _count_on(self, count: FieldCount, prediction: GrpcPrediction) -> None:
+        try:
+            await self._require_few(count)
+        except Exception as error:
+            prediction.refuse(error)
+            return
+        prediction.start()
+
+    async def _require_few(self, count: FieldCount) -> None:
+        """Walking is interrupted for others, which parsing is not."""
+        loop = asyncio.get_running_loop()
+        if not await loop.run_in_executor(self._counter, count.goes_on_to, MAX_FIELDS):
+            raise StatusError.of(
+                "RESOURCE_EXHAUSTED",
+                f"The message has more than {MAX_FIELDS} fields. Send fewer rows at a time; values "
+                "of packed fields, and of tensor_content, do not count.",
+            )
+
+    async def _parsed(self, kind: Any, body: bytes) -> Any:
+        if len(body) > LARGE_MESSAGE:
+            count = FieldCount(kind.DESCRIPTOR, body)
+            if not count.goes_on_to(FIRST_FIELDS):
+                await self._require_few(count)
+        return parsed(kind, body)
 
     async def predict(self, body: bytes, deadline: Deadline, metadata: ReadMetadata) -> bytes:
         promise = Promise()
@@ -139,7 +177,7 @@ class GrpcFace:
     async def _infer(
         self, kind: Any, response: Any, infer: Any, body: bytes, deadline: Deadline
     ) -> tuple[bytes, str]:
-        request = parsed(kind, body)
+        request = await self._parsed(kind, body)
         require_spec(request)
         with self._manager.find_for(request.model_spec) as version:
             result, signature = await infer(
@@ -154,7 +192,7 @@ class GrpcFace:
             return answer, version.name
 
     async def multi_inference(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
-        request = parsed(inference_pb2.MultiInferenceRequest, body)
+        request = await self._parsed(inference_pb2.MultiInferenceRequest, body)
         specs = [task.model_spec for task in request.tasks]
         if not specs or any(not spec.name for spec in specs):
             raise invalid("Found ModelSpec with an empty model name.")
@@ -174,19 +212,19 @@ class GrpcFace:
             requests.add(version, kind, body, answer, len(body) + len(answer))
 
     async def get_model_metadata(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
-        request = parsed(get_model_metadata_pb2.GetModelMetadataRequest, body)
+        request = await self._parsed(get_model_metadata_pb2.GetModelMetadataRequest, body)
         response = management.model_metadata(self._manager, request)
         return response.SerializeToString(), response.model_spec.name
 
     async def get_model_status(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
-        request = parsed(get_model_status_pb2.GetModelStatusRequest, body)
+        request = await self._parsed(get_model_status_pb2.GetModelStatusRequest, body)
         if not request.HasField("model_spec"):
             raise invalid("Missing ModelSpec")
         response = management.model_status(self._manager, request.model_spec)
         return response.SerializeToString(), request.model_spec.name
 
     async def reload_config(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
-        request = parsed(model_management_pb2.ReloadConfigRequest, body)
+        request = await self._parsed(model_management_pb2.ReloadConfigRequest, body)
         response, error = await management.reload_config(self._manager, request)
         if error is not None:
             raise error
@@ -194,7 +232,7 @@ class GrpcFace:
 
     async def describe(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
         """What the page tells, for our client. A ModelSpec in, a StringValue with JSON out."""
-        spec = parsed(model_pb2.ModelSpec, body)
+        spec = await self._parsed(model_pb2.ModelSpec, body)
         if not spec.name:
             found: Any = {"models": sorted(self._manager.models)}
         else:

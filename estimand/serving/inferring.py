@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from tensorflow_serving.apis import classification_pb2, inference_pb2, regression_pb2
 
+from estimand.serving.json_slots import shape_text
 from estimand.serving.lanes import LoadedVersion
 from estimand.serving.servable import DEFAULT_SIGNATURE, Signature, Slot
 from estimand.serving.status import StatusError, invalid
-from estimand.serving.tensors import NAME_OF, NUMBER_OF, shape_text
+from estimand.serving.tensors import NAME_OF, NUMBER_OF
 
 CLASSIFY = "tensorflow/serving/classify"
 REGRESS = "tensorflow/serving/regress"

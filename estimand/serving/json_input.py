@@ -16,8 +16,8 @@ import numpy as np
 import orjson
 
 from estimand.serving import json_lenient, json_values
+from estimand.serving.json_slots import JsonSignature, JsonSlot
 from estimand.serving.json_values import is_base64, show
-from estimand.serving.servable import Signature, Slot
 from estimand.serving.status import invalid
 
 _NUMBERS = frozenset({int, float, list})
@@ -47,7 +47,7 @@ def signature_name(document: Mapping[str, Any]) -> str:
 
 
 def predict_inputs(
-    document: Mapping[str, Any], signature: Signature, body: bytes
+    document: Mapping[str, Any], signature: JsonSignature, body: bytes
 ) -> tuple[list[np.ndarray], bool]:
     """The arrays in the order of the signature's inputs, and whether they came as rows."""
     plain = _is_plain(document, signature, body)
@@ -65,7 +65,7 @@ def predict_inputs(
     raise invalid("Missing 'inputs' or 'instances' key")
 
 
-def _is_plain(document: Mapping[str, Any], signature: Signature, body: bytes) -> bool:
+def _is_plain(document: Mapping[str, Any], signature: JsonSignature, body: bytes) -> bool:
     """Whether a body has no string but names, and neither true nor false. It may have, if not."""
     if b"true" in body or b"false" in body:
         return False
@@ -81,7 +81,7 @@ def _is_plain(document: Mapping[str, Any], signature: Signature, body: bytes) ->
     return marks <= 2 * strings
 
 
-def _from_columns(value: Any, signature: Signature, plain: bool) -> list[np.ndarray]:
+def _from_columns(value: Any, signature: JsonSignature, plain: bool) -> list[np.ndarray]:
     slots = list(signature.inputs.values())
     if not isinstance(value, dict) or is_base64(value):
         if len(slots) > 1:
@@ -96,7 +96,9 @@ def _from_columns(value: Any, signature: Signature, plain: bool) -> list[np.ndar
     return [_array(value[slot.alias], slot, plain) for slot in slots]
 
 
-def _from_rows(document: Mapping[str, Any], signature: Signature, plain: bool) -> list[np.ndarray]:
+def _from_rows(
+    document: Mapping[str, Any], signature: JsonSignature, plain: bool
+) -> list[np.ndarray]:
     rows = document["instances"]
     if not isinstance(rows, list):
         raise invalid(f"JSON Value: {show(document)} Excepting 'instances' to be an list/array")
@@ -114,7 +116,7 @@ def _from_rows(document: Mapping[str, Any], signature: Signature, plain: bool) -
     return [json_values.stack(rows, slots[0]) if quick is None else quick]
 
 
-def _from_named_rows(rows: list[Any], signature: Signature, plain: bool) -> list[np.ndarray]:
+def _from_named_rows(rows: list[Any], signature: JsonSignature, plain: bool) -> list[np.ndarray]:
     names = signature.inputs.keys()
     for row in rows:
         if not isinstance(row, dict) or row.keys() != names:
@@ -127,12 +129,12 @@ def _from_named_rows(rows: list[Any], signature: Signature, plain: bool) -> list
     return found
 
 
-def _array(value: Any, slot: Slot, plain: bool) -> np.ndarray:
+def _array(value: Any, slot: JsonSlot, plain: bool) -> np.ndarray:
     quick = _quickly(value, slot, plain)
     return json_values.array(value, slot) if quick is None else quick
 
 
-def _quickly(value: Any, slot: Slot, plain: bool) -> np.ndarray | None:
+def _quickly(value: Any, slot: JsonSlot, plain: bool) -> np.ndarray | None:
     """The array, if it is one beyond doubt."""
     kind = slot.kind
     if kind is None or kind not in json_values.CONVERTIBLE or kind.hasobject:

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from estimand.serving.servable import Slot
+from estimand.serving.json_slots import JsonSlot, shape_text
 from estimand.serving.status import invalid
-from estimand.serving.tensors import NAME_OF, shape_text
 
 _WRITABLE = frozenset(
     np.dtype(kind)
@@ -23,7 +22,7 @@ _WRITABLE = frozenset(
 )
 
 
-def predictions(slots: Sequence[Slot], arrays: Sequence[np.ndarray]) -> bytes:
+def predictions(slots: Sequence[JsonSlot], arrays: Sequence[np.ndarray]) -> bytes:
     """The answer to a request of rows."""
     rows = _common_rows(slots, arrays)
     if len(slots) == 1:
@@ -36,7 +35,7 @@ def predictions(slots: Sequence[Slot], arrays: Sequence[np.ndarray]) -> bytes:
     )
 
 
-def outputs(slots: Sequence[Slot], arrays: Sequence[np.ndarray]) -> bytes:
+def outputs(slots: Sequence[JsonSlot], arrays: Sequence[np.ndarray]) -> bytes:
     """The answer to a request of columns."""
     columns = [_writable(slot, array) for slot, array in zip(slots, arrays, strict=True)]
     if len(columns) == 1:
@@ -57,7 +56,7 @@ def dump(key: str, value: Any) -> bytes:
     return b'{\n    "%s": %s\n}' % (key.encode(), text)
 
 
-def _common_rows(slots: Sequence[Slot], arrays: Sequence[np.ndarray]) -> int:
+def _common_rows(slots: Sequence[JsonSlot], arrays: Sequence[np.ndarray]) -> int:
     rows = -1
     for slot, array in zip(slots, arrays, strict=True):
         if not array.ndim:
@@ -71,13 +70,13 @@ def _common_rows(slots: Sequence[Slot], arrays: Sequence[np.ndarray]) -> int:
     return rows
 
 
-def _writable(slot: Slot, array: np.ndarray) -> Any:
+def _writable(slot: JsonSlot, array: np.ndarray) -> Any:
     """What orjson writes as it should be."""
     if array.dtype.hasobject:
         return _strings(array.tolist(), slot.alias.endswith("_bytes"), slot.alias)
     if array.dtype not in _WRITABLE:
         raise invalid(
-            f"Tensor name: {slot.alias} of type {NAME_OF[slot.number]} and shape "
+            f"Tensor name: {slot.alias} of type {slot.type_name} and shape "
             f"{shape_text(array)} cannot be written as JSON; ask for it over gRPC."
         )
     return np.ascontiguousarray(array) if array.ndim else array[()]

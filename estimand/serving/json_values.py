@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from estimand.serving.servable import Signature, Slot
+from estimand.serving.json_slots import JsonSignature, JsonSlot, shape_text
 from estimand.serving.status import StatusError, invalid
-from estimand.serving.tensors import NAME_OF, shape_text
 
 # What integers a JSON number may hold. Narrow types take any 32-bit number, and wrap around.
 _INT32 = (-(2**31), 2**31 - 1)
@@ -53,7 +52,7 @@ def _shortened(value: Any) -> Any:
     return value[: _SHOWN + 1] if isinstance(value, str) else value
 
 
-def array(value: Any, slot: Slot) -> np.ndarray:
+def array(value: Any, slot: JsonSlot) -> np.ndarray:
     """The array of a value or of nested lists, all of the same length at the same depth."""
     shape = _shape(value)
     if len(shape) > _MAX_DIMENSIONS:
@@ -69,7 +68,7 @@ def array(value: Any, slot: Slot) -> np.ndarray:
     return np.array(flat, slot.kind).reshape(shape)
 
 
-def stack(rows: list[Any], slot: Slot, key: str = "") -> np.ndarray:
+def stack(rows: list[Any], slot: JsonSlot, key: str = "") -> np.ndarray:
     """One array of as many rows as there are values, which must all have the same shape."""
     found: list[np.ndarray] = []
     where = f" key: {key}" if key else ""
@@ -91,7 +90,7 @@ def stack(rows: list[Any], slot: Slot, key: str = "") -> np.ndarray:
     return np.stack(found)
 
 
-def refuse_named_rows(rows: list[Any], signature: Signature) -> None:
+def refuse_named_rows(rows: list[Any], signature: JsonSignature) -> None:
     """Raises what is wrong with the first row whose keys are not the signature's inputs."""
     for index, row in enumerate(rows):
         if not isinstance(row, dict) or is_base64(row):
@@ -119,15 +118,15 @@ def _shape(value: Any) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _check_type(value: Any, slot: Slot) -> None:
+def _check_type(value: Any, slot: JsonSlot) -> None:
     if slot.kind not in CONVERTIBLE:
         raise StatusError.of(
             "UNIMPLEMENTED",
-            f"Conversion of JSON Value: {show(value)} to type: {NAME_OF[slot.number]}",
+            f"Conversion of JSON Value: {show(value)} to type: {slot.type_name}",
         )
 
 
-def _leaves(value: Any, shape: tuple[int, ...], level: int, slot: Slot) -> Iterator[Any]:
+def _leaves(value: Any, shape: tuple[int, ...], level: int, slot: JsonSlot) -> Iterator[Any]:
     if not isinstance(value, list):
         if level != len(shape):
             raise invalid(
@@ -147,7 +146,7 @@ def _leaves(value: Any, shape: tuple[int, ...], level: int, slot: Slot) -> Itera
         yield from _leaves(one, shape, level + 1, slot)
 
 
-def _leaf(value: Any, slot: Slot) -> Any:
+def _leaf(value: Any, slot: JsonSlot) -> Any:
     kind = slot.kind
     assert kind is not None
     if kind.hasobject:
@@ -167,7 +166,7 @@ def _leaf(value: Any, slot: Slot) -> Any:
         return value
     raise invalid(
         f"JSON Value: {show(value)} Type: {json_type(value)} is not of expected type: "
-        f"{NAME_OF[slot.number]}"
+        f"{slot.type_name}"
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from estimand.serving.batches import BatchSettings
 from estimand.serving.batching import Lane, Waiting
+from estimand.serving.json_slots import PlainSignature
 from estimand.serving.programs import Program
 from estimand.serving.servable import Servable, Slot
 from estimand.serving.status import StatusError
@@ -37,6 +38,9 @@ class LoadedVersion:
         self.number = number
         self.servable = servable
         self.plans: dict[object, object] = {}  # of `predicting`; go with the version
+        self.plain_signatures = {
+            key: PlainSignature.of(one) for key, one in servable.signatures.items()
+        }
         self._running = running
         self._batches = batches
         self._lanes: dict[Program, Lane] = {}

@@ -13,8 +13,13 @@ from estimand.serving.status import StatusError
 _COMES_WITHOUT_ASKING = 65_536  # bytes; as much as HTTP/2 has for a stream
 
 
+# A body or answer that is read and written in the event loop: some milliseconds, at the worst.
+SMALL_BODY = 131_072  # bytes
+SMALL_ANSWER = 32_768  # values, or bytes of strings
+
+
 class TooLarge(Exception):
-    """The body, as sent or inflated, is larger than allowed."""
+    """The body is larger than allowed."""
 
 
 class ClientGone(Exception):

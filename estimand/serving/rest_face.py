@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from google.protobuf import json_format
-from tensorflow_serving.apis import get_model_metadata_pb2, model_pb2
+from tensorflow_serving.apis import get_model_metadata_pb2, input_pb2, model_pb2
 
 from estimand.serving import (
     inferring,
@@ -21,15 +21,26 @@ from estimand.serving import (
     rest_routes,
 )
 from estimand.serving.flags import Flags
+from estimand.serving.large_json.queue import LargeJson
+from estimand.serving.large_json.work import Budget, Reading
 from estimand.serving.manager import Manager
 from estimand.serving.metrics import Metrics
 from estimand.serving.page.answers import PageAnswers
-from estimand.serving.rest_body import Arrivals, ClientGone, TooLarge
-from estimand.serving.rest_predict import error_body, read_request, write_answer
+from estimand.serving.rest_body import SMALL_BODY, Arrivals, ClientGone, TooLarge
+from estimand.serving.rest_predict import (
+    error_body,
+    is_large,
+    plan_of,
+    read_request,
+    write_answer,
+    write_large_answer,
+)
 from estimand.serving.rest_routes import Route
-from estimand.serving.room import Room
+from estimand.serving.room import Guest, Party, Room
+from estimand.serving.servable import DEFAULT_SIGNATURE
 from estimand.serving.status import StatusError, from_exception, invalid
 from estimand.serving.text_protos import DEFAULT_METRICS_PATH, read_prometheus_path
+from estimand.serving.wire_fields import MAX_FIELDS
 
 log = logging.getLogger("estimand.serving")
 
@@ -53,6 +64,7 @@ class RestFace:
         flags: Flags,
         is_serving: Callable[[], bool],
         room: Room | None = None,
+        large: LargeJson | None = None,
     ) -> None:
         self._manager = manager
         self._requests = manager.requests
@@ -64,7 +76,9 @@ class RestFace:
         self._now: Callable[[], float] | None = None
         self._timeout = flags.rest_api_timeout_in_ms / 1000
         self._most = flags.rest_api_max_body_bytes
-        self._arrivals = Arrivals(room or Room(flags.max_pending_bytes), self._most)
+        self._room = room or Room(flags.max_pending_bytes)
+        self._arrivals = Arrivals(self._room, self._most)
+        self._large = large or LargeJson.of(flags)
         self._metrics_path: str | None = DEFAULT_METRICS_PATH
         if flags.monitoring_config_file:
             self._metrics_path = read_prometheus_path(flags.monitoring_config_file)
@@ -107,8 +121,7 @@ class RestFace:
             if not api:
                 return 200, self._describe(route)
             async with self._arrivals.body(scope, receive, deadline) as body:
-                plain = self._inflated(body) if _is_zipped(scope) else bytes(body)
-                answer = await self._infer(route, plain, deadline)
+                answer = await self._read(route, body, scope, deadline)
             code, http = 0, 200
         except TooLarge:
             code, http = 8, 413
@@ -136,39 +149,72 @@ class RestFace:
             self._routes[method, path] = found
         return found
 
-    def _inflated(self, body: bytes | bytearray) -> bytes:
-        inflater = zlib.decompressobj(31)
+    async def _read(
+        self, route: Route, body: bytes | bytearray, scope: Any, deadline: float
+    ) -> bytes:
+        zipped = _is_zipped(scope)
+        if len(body) <= SMALL_BODY:
+            plain = _inflated_if_small(body) if zipped else bytes(body)
+            if plain is not None:
+                if len(plain) > self._most:
+                    raise TooLarge
+                return await self._infer(route, plain, deadline)
+        guest = Guest(scope.get("estimand.party") or Party())
         try:
-            plain = inflater.decompress(body, self._most)
-        except zlib.error:
-            raise invalid("Failed to uncompress the gzipped request body.") from None
-        if inflater.unconsumed_tail:
-            raise TooLarge
-        if not inflater.eof:
-            raise invalid("Failed to uncompress the gzipped request body.")
-        return plain
+            return await self._infer_large(route, body, zipped, guest, deadline)
+        finally:
+            self._room.leave(guest)
 
     async def _infer(self, route: Route, body: bytes, deadline: float) -> bytes:
+        """One that is read in the event loop."""
         document = json_input.parse(body)
         name = json_input.signature_name(document)
-        check = self._flags.enable_signature_method_name_check
         with self._manager.find(route.model, route.version, route.label) as version:
-            if route.action == "predict":
-                return await self._predict(version, document, body, deadline)
-            given = json_examples.input_of(document)
-            classifies = route.action == "classify"
-            infer = inferring.classify if classifies else inferring.regress
-            result, _ = await infer(version, name, given, deadline, check)
-            if self._requests.wants(version.name):
-                self._requests.add_inference(version, route.action, name, given, result, len(body))
-            write = json_examples.classification_json
-            return (write if classifies else json_examples.regression_json)(result)
+            if route.action != "predict":
+                given = json_examples.input_of(document)
+                return await self._examples(version, route.action, name, given, len(body), deadline)
+            check = self._flags.enable_signature_method_name_check
+            plan, arrays, as_rows = read_request(version, document, body, check)
+            return await self._predict(version, plan, arrays, as_rows, len(body), deadline)
 
-    async def _predict(self, version: Any, document: Any, body: bytes, deadline: float) -> bytes:
+    async def _infer_large(
+        self, route: Route, body: bytes | bytearray, zipped: bool, guest: Guest, deadline: float
+    ) -> bytes:
+        """One that another process reads."""
+        with self._manager.find(route.model, route.version, route.label) as version:
+            budget = self._large.budget
+            if route.action != "predict":
+                budget = Budget(budget.inflated_bytes, min(budget.values, MAX_FIELDS))
+            signatures = version.plain_signatures
+            reading = Reading(route.action, zipped, budget, signatures, DEFAULT_SIGNATURE)
+            name, given, as_rows = await self._large.run(reading, body, deadline, guest.party)
+            if route.action != "predict":
+                given = input_pb2.Input.FromString(given)
+                return await self._examples(version, route.action, name, given, len(body), deadline)
+            self._room.grow(guest, sum(array.nbytes for array in given))
+            plan = plan_of(version, name, self._flags.enable_signature_method_name_check)
+            return await self._predict(version, plan, given, as_rows, len(body), deadline)
+
+    async def _examples(
+        self, version: Any, action: str, name: str, given: Any, size: int, deadline: float
+    ) -> bytes:
         check = self._flags.enable_signature_method_name_check
-        plan, arrays, as_rows = read_request(version, document, body, check)
+        classifies = action == "classify"
+        infer = inferring.classify if classifies else inferring.regress
+        result, _ = await infer(version, name, given, deadline, check)
+        if self._requests.wants(version.name):
+            self._requests.add_inference(version, action, name, given, result, size)
+        write = json_examples.classification_json
+        return (write if classifies else json_examples.regression_json)(result)
+
+    async def _predict(
+        self, version: Any, plan: Any, arrays: Any, as_rows: bool, size: int, deadline: float
+    ) -> bytes:
         found = await plan.lane.run(arrays, deadline)
-        return write_answer(self._manager, version, plan, arrays, found, as_rows, len(body))
+        parts = self._manager, version, plan, arrays, found, as_rows, size
+        if is_large(found):
+            return await write_large_answer(self._large, *parts, deadline)
+        return write_answer(*parts)
 
     def _describe(self, route: Route) -> bytes:
         spec = model_pb2.ModelSpec(name=route.model)
@@ -194,6 +240,20 @@ class RestFace:
             if path == self._metrics_path:
                 return 200, _TEXT, self._metrics.text().encode()
         return 404, _HTML, _NOT_FOUND
+
+
+def _inflated_if_small(body: bytes | bytearray) -> bytes | None:
+    """None of what becomes large."""
+    inflater = zlib.decompressobj(31)
+    try:
+        plain = inflater.decompress(body, SMALL_BODY + 1)
+    except zlib.error:
+        raise invalid("Failed to uncompress the gzipped request body.") from None
+    if len(plain) > SMALL_BODY:
+        return None
+    if not inflater.eof:
+        raise invalid("Failed to uncompress the gzipped request body.")
+    return plain
 
 
 def _is_zipped(scope: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -10,10 +11,14 @@ import numpy as np
 from estimand.serving import json_input, json_output, predicting, rest_routes
 from estimand.serving.direct import Prediction, Reply
 from estimand.serving.flags import Flags
+from estimand.serving.json_slots import PlainSlot
 from estimand.serving.lanes import LoadedVersion
+from estimand.serving.large_json.queue import LargeJson
+from estimand.serving.large_json.work import Writing
 from estimand.serving.manager import Manager
 from estimand.serving.metrics import Metrics
 from estimand.serving.predicting import Plan
+from estimand.serving.rest_body import SMALL_ANSWER, SMALL_BODY
 from estimand.serving.rest_routes import Route
 from estimand.serving.servable import DEFAULT_SIGNATURE
 from estimand.serving.status import StatusError, invalid
@@ -29,7 +34,12 @@ def read_request(
     version: LoadedVersion, document: Any, body: bytes, check_method: bool
 ) -> tuple[Plan, list[np.ndarray], bool]:
     """What to run, on which arrays, and whether these came as rows."""
-    name = json_input.signature_name(document)
+    plan = plan_of(version, json_input.signature_name(document), check_method)
+    arrays, as_rows = json_input.predict_inputs(document, plan.signature, body)
+    return plan, arrays, as_rows
+
+
+def plan_of(version: LoadedVersion, name: str, check_method: bool) -> Plan:
     plan = version.plans.get((name, ()))
     if plan is None:
         wanted = name or DEFAULT_SIGNATURE
@@ -37,8 +47,7 @@ def read_request(
             raise invalid(f'Serving signature name: "{wanted}" not found in signature def')
         plan = predicting.plan_for(version, name, (), check_method)
     assert isinstance(plan, Plan)
-    arrays, as_rows = json_input.predict_inputs(document, plan.signature, body)
-    return plan, arrays, as_rows
+    return plan
 
 
 def write_answer(
@@ -51,18 +60,62 @@ def write_answer(
     size: int,
 ) -> bytes:
     """The answer's body; the request is logged if it is one of the sample."""
-    if manager.requests.wants(version.name):
-        manager.requests.add_predict(version, plan, arrays, outputs, size)
+    _log(manager, version, plan, arrays, outputs, size)
     write = json_output.predictions if as_rows else json_output.outputs
     return write(plan.outputs, outputs)
+
+
+async def write_large_answer(
+    large: LargeJson,
+    manager: Manager,
+    version: LoadedVersion,
+    plan: Plan,
+    arrays: Any,
+    outputs: list[np.ndarray],
+    as_rows: bool,
+    size: int,
+    deadline: float,
+) -> bytes:
+    """The same, off the event loop."""
+    _log(manager, version, plan, arrays, outputs, size)
+    slots = tuple(map(PlainSlot.of, plan.outputs))
+    contiguous = [np.ascontiguousarray(one) if one.ndim else one for one in outputs]
+    answer: bytes = await large.run(Writing(slots, contiguous, as_rows), b"", deadline)
+    return answer
+
+
+def is_large(outputs: list[np.ndarray]) -> bool:
+    """Whether to write them would hold up others."""
+    values = 0
+    for one in outputs:
+        values += one.size
+        if one.dtype.hasobject and values <= SMALL_ANSWER:
+            values += sum(map(len, one.ravel().tolist()))
+    return values > SMALL_ANSWER
+
+
+def _log(
+    manager: Manager,
+    version: LoadedVersion,
+    plan: Plan,
+    arrays: Any,
+    outputs: list[np.ndarray],
+    size: int,
+) -> None:
+    if manager.requests.wants(version.name):
+        manager.requests.add_predict(version, plan, arrays, outputs, size)
 
 
 class RestPredict:
     """Finds routes and starts predictions; one for a server."""
 
-    def __init__(self, manager: Manager, metrics: Metrics, flags: Flags) -> None:
+    def __init__(
+        self, manager: Manager, metrics: Metrics, flags: Flags, large: LargeJson | None = None
+    ) -> None:
         self.manager = manager
-        self.most_bytes = flags.rest_api_max_body_bytes
+        self.most_bytes = min(flags.rest_api_max_body_bytes, SMALL_BODY)
+        self.large = large or LargeJson.of(flags)
+        self.writing: set[asyncio.Task[None]] = set()
         self.check_method = flags.enable_signature_method_name_check
         self._metrics = metrics
         self._timeout = flags.rest_api_timeout_in_ms / 1000
@@ -118,6 +171,35 @@ class _RestPrediction(Prediction):
     @property
     def model(self) -> str:
         return self._route.model if self._route.model in self._owner.manager.models else ""
+
+    def answered(self, outputs: list[np.ndarray]) -> None:
+        if not is_large(outputs):
+            super().answered(outputs)
+            return
+        task = asyncio.get_running_loop().create_task(self._answer_later(outputs))
+        self._owner.writing.add(task)
+        task.add_done_callback(self._owner.writing.discard)
+
+    async def _answer_later(self, outputs: list[np.ndarray]) -> None:
+        owner, version, deadline = self._owner, self.version, self.deadline
+        assert version is not None and deadline is not None
+        try:
+            answer = await write_large_answer(
+                owner.large,
+                owner.manager,
+                version,
+                self.plan,
+                self.arrays,
+                outputs,
+                self._as_rows,
+                len(self.body),
+                deadline,
+            )
+        except Exception as error:
+            self._fail(error)
+            return
+        self._end(0)
+        self.reply.succeed(answer)
 
     def write(self, outputs: list[np.ndarray]) -> bytes:
         assert self.version is not None

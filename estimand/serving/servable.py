@@ -43,6 +43,10 @@ class Slot:
     kind: np.dtype | None
     shape: tuple[int, ...] | None  # -1: unknown
 
+    @property
+    def type_name(self) -> str:
+        return tensors.NAME_OF[self.number]
+
 
 @dataclass(frozen=True)
 class Signature:

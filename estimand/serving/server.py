@@ -102,6 +102,7 @@ class _Server:
         self._health: Any = None
         self._rest: Any = None
         self._rest_task: asyncio.Task[None] | None = None
+        self._large_json: Any = None
 
     async def run(self, settings: Any, host: Any) -> None:
         import numpy as np
@@ -137,6 +138,8 @@ class _Server:
             # A model that never answers must not keep the process.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(manager.stop(), _SECONDS_TO_UNLOAD)
+            if self._large_json is not None:
+                self._large_json.stop()
             if self._members is not None:
                 await self._members.leave()
 
@@ -247,6 +250,7 @@ class _Server:
     def _listen_rest(self, manager: Any) -> None:
         import uvicorn
 
+        from estimand.serving.large_json.queue import LargeJson
         from estimand.serving.rest_face import RestFace
         from estimand.serving.rest_protocol import PatientProtocol, RestLimits, watch
 
@@ -258,7 +262,8 @@ class _Server:
                 f"REST cannot listen on {flags.host}:{flags.rest_api_port}: {error}. Set another "
                 "--rest_api_port."
             ) from error
-        app: Any = RestFace(manager, self._metrics, flags, lambda: self._serving, self._room)
+        large = self._large_json = LargeJson.of(flags)
+        app: Any = RestFace(manager, self._metrics, flags, lambda: self._serving, self._room, large)
         if self._members is not None:
             app = self._members.with_fresh_metrics(app)
         if self._tokens is not None:
@@ -266,7 +271,7 @@ class _Server:
         limits = RestLimits(flags.rest_api_header_timeout_seconds, flags.rest_api_max_header_bytes)
         config = uvicorn.Config(
             app,
-            http=PatientProtocol.bounded(limits, self._quick_rest(manager)),
+            http=PatientProtocol.bounded(limits, self._quick_rest(manager, large)),
             ws="none",
             lifespan="off",
             proxy_headers=False,  # nobody here asks who the client is
@@ -285,11 +290,11 @@ class _Server:
         self._tasks.append(asyncio.create_task(patience, name="slow clients"))
         self._rest_task = asyncio.create_task(self._rest.serve([listening]), name="rest")
 
-    def _quick_rest(self, manager: Any) -> Any:
+    def _quick_rest(self, manager: Any, large: Any) -> Any:
         from estimand.serving.rest_predict import RestPredict
         from estimand.serving.rest_quick import QuickWay
 
-        predict = RestPredict(manager, self._metrics, self._flags)
+        predict = RestPredict(manager, self._metrics, self._flags, large)
         return QuickWay(predict, self._tokens.allow if self._tokens else None)
 
     def _rest_socket(self) -> socket.socket:

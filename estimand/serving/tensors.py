@@ -152,11 +152,6 @@ def _encode_any(array: np.ndarray, as_content: bool) -> bytes:
     return proto.SerializeToString()
 
 
-def shape_text(array: np.ndarray) -> str:
-    """As TensorFlow writes shapes: `[2,3]`."""
-    return f"[{','.join(map(str, array.shape))}]"
-
-
 def varint(number: int) -> bytes:
     """A number in the wire format.
 

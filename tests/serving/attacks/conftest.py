@@ -20,6 +20,7 @@ BOUNDS = (
     "--max_request_bytes=67108864",
     "--max_pending_bytes=33554432",
     "--rest_api_max_body_bytes=67108864",
+    "--rest_api_max_values=2000000",
     "--rest_api_timeout_in_ms=20000",
     "--rest_api_header_timeout_seconds=1",
 )
