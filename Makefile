@@ -21,7 +21,7 @@ help:
 	@echo "make demo    train, evaluate, export, serve, and ask the server"
 	@echo "make test    run the tests (ARGS=... is passed to pytest)"
 	@echo "make matrix  the tests on every Python and TensorFlow that is promised and to be had here"
-	@echo "make soak    kill random programs and compare made-up ones, for MINUTES=$(MINUTES)"
+	@echo "make soak    kill random programs, compare made-up ones, attack a server, for MINUTES=$(MINUTES)"
 	@echo "make interop install other gRPC clients, and try the server with all of them"
 	@echo "make fuzz    damaged input for the server, for MINUTES=$(MINUTES)"
 	@echo "make lint    ruff, mypy, import-linter"
@@ -55,8 +55,9 @@ interop: $(READY)
 	@$(PY) tests/serving/interop/install.py .interop
 	@ESTIMAND_INTEROP=all $(PY) -m pytest -rs tests/serving/interop $(ARGS)
 
+# SOAK="--only server" for some of it: kills, programs, server.
 soak: $(READY)
-	@$(PY) -m tests.soak --minutes $(MINUTES)
+	@TF_CPP_MIN_LOG_LEVEL=3 $(PY) -m tests.soak --minutes $(MINUTES) $(SOAK)
 
 # FUZZ="--only http2 --mode inside" for some of it; "--keep" adds what was found to the corpus.
 fuzz: $(READY)

@@ -1,7 +1,8 @@
 """`make soak`: what goes on proving, for as long as asked, that nothing changes what programs do.
 
-Half of the time processes are killed (`kill_campaign`), half of it programs are made up and run in
-all ways there are (`tests.differential.generate`).
+A third of the time processes are killed (`kill_campaign`), a third of it programs are made up and
+run in all ways there are (`tests.differential.generate`), a third of it a server is attacked while
+others ask it (`tests.serving.soak`).
 """
 
 from __future__ import annotations
@@ -11,15 +12,21 @@ import importlib.util
 import subprocess
 import sys
 
-PARTS = ("tests.soak.kill_campaign", "tests.differential.generate")
+PARTS = {
+    "kills": "tests.soak.kill_campaign",
+    "programs": "tests.differential.generate",
+    "server": "tests.serving.soak",
+}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--only", choices=PARTS, nargs="+", default=list(PARTS))
     given = parser.parse_args()
-    parts = [part for part in PARTS if importlib.util.find_spec(part) is not None]
+    named = [PARTS[name] for name in given.only]
+    parts = [part for part in named if importlib.util.find_spec(part) is not None]
     seed = [] if given.seed is None else ["--seed", str(given.seed)]
     worst = 0
     for part in parts:
