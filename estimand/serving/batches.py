@@ -81,16 +81,17 @@ class Task:
     in the event loop; `dropped` when nobody waits any more, which `gone` tells.
     """
 
-    __slots__ = ("arrays", "deadline", "key", "over", "rows", "timer")
+    __slots__ = ("arrays", "client", "deadline", "key", "over", "rows", "timer")
 
     def __init__(self, arrays: Arrays, deadline: float | None) -> None:
         self.arrays = arrays
         self.deadline = deadline
         self.over = False
         self.timer: Any = None
+        self.client: Any = None
         # The lane's
         self.rows = 0
-        self.key: Any = None
+        self.key: Any = None  # of those it may be joined with; None: with no other
 
     @property
     def gone(self) -> bool:
@@ -132,6 +133,7 @@ class Batch:
         self.tasks = tasks
         self.rows = sum([task.rows for task in tasks])
         self.results: Sequence[list[np.ndarray] | StatusError] = []
+        self.began = 0.0
 
     def run(self) -> None:
         if len(self.tasks) == 1 and self.settings.adaptive:
@@ -215,6 +217,7 @@ class _Part(Task):
 
     def __init__(self, arrays: Arrays, whole: Task, siblings: list[_Part]) -> None:
         super().__init__(arrays, whole.deadline)
+        self.client = whole.client
         self._whole = whole
         self._siblings = siblings
         self.outputs: list[np.ndarray] | None = None

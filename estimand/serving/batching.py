@@ -15,10 +15,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections import deque
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -33,7 +33,14 @@ from estimand.serving.batches import (
     shape_key,
 )
 from estimand.serving.programs import Program
-from estimand.serving.status import StatusError, deadline_exceeded, from_exception, invalid
+from estimand.serving.status import (
+    StatusError,
+    deadline_exceeded,
+    from_exception,
+    invalid,
+    overloaded,
+)
+from estimand.serving.turns import CLIENT, Turns
 
 # What may run in the event loop itself: the way to a thread and back costs a tenth of it.
 INLINE_SECONDS = 0.001
@@ -47,12 +54,31 @@ _LOOK_SECONDS = 0.0003
 _MOST_PATIENCE = 0.001
 
 
-@dataclass
+# However slow a model is: so many of a client may wait, without asking how long that will take.
+_TASKS_AT_LEAST = 8
+# What is measured before it is believed; the first calls are longer than all others.
+_BATCHES_BEFORE = 3
+
+
+@dataclass(eq=False)
 class Waiting:
-    """How many requests wait, in all lanes together, and how many may."""
+    """How many requests wait, in all lanes together, and how many may, for how long.
+
+    One client, or one model, may have `limit`; several share twice as much, so that there is always
+    room for one who has none: each may have as many as are still free.
+    """
 
     limit: int
+    seconds: float = float("inf")
     count: int = 0
+    lanes: WeakSet[Lane] = field(default_factory=WeakSet)
+
+    def is_full_for(self, lane: Lane, client: Any) -> bool:
+        if self.count < self.limit:
+            return False
+        free = 2 * self.limit - self.count
+        theirs = sum(one.waiting_of(client) for one in self.lanes)
+        return theirs >= free or lane.waiting >= free
 
 
 class Lane:
@@ -65,7 +91,11 @@ class Lane:
         self.settings = settings
         self._pool = pool
         self._waiting = waiting
-        self._tasks: deque[Task] = deque()
+        self._tasks = Turns()
+        waiting.lanes.add(self)
+        self._task_seconds = 0.0  # between two tasks that end, while others wait
+        self._batches_done = 0
+        self._last_end = 0.0
         self._rows = 0
         self._running = 0
         self._rows_running = 0
@@ -82,6 +112,7 @@ class Lane:
     ) -> asyncio.Future[list[np.ndarray]]:
         """The program's answer to these arrays. `deadline` is a time of the event loop."""
         promise = _Promise(arrays, deadline, self._its_loop().create_future())
+        promise.client = CLIENT.get()
         self.submit(promise)
         return promise.future
 
@@ -99,9 +130,11 @@ class Lane:
                 self._run_inline(Batch(program, settings, [task]))
                 return
             key = None if rows is None else shape_key(arrays, False)
-            if key is not None and key != self._last_key and program.joins is not None:
-                self._last_key, self._last_may_join = key, program.joins.allow(arrays)
-            task.key = object() if key is None or not self._last_may_join else key
+            if key != self._last_key:
+                joins = program.joins
+                self._last_may_join = key is not None and joins is not None and joins.allow(arrays)
+                self._last_key = key
+            task.key = key if self._last_may_join else None
             self._enqueue(task)
             return
         rows = checked_rows(arrays)
@@ -131,8 +164,11 @@ class Lane:
 
     def _enqueue(self, task: Task) -> None:
         rows = task.rows
-        if self._waiting.count >= self._waiting.limit or self.settings.max_waiting_batches:
-            self._refuse_when_full(rows)
+        waiting = self._waiting
+        if waiting.count >= waiting.limit or self.settings.max_waiting_batches:
+            self._refuse_when_full(task)
+        if self._tasks and self._task_seconds:
+            self._refuse_when_late(task)
         self._tasks.append(task)
         self._rows += rows
         self._waiting.count += 1
@@ -144,15 +180,37 @@ class Lane:
         if not self._flush_is_due or self._rows >= self.settings.max_rows:
             self._schedule(loop)
 
-    def _refuse_when_full(self, rows: int) -> None:
-        if self._waiting.count >= self._waiting.limit:
-            raise StatusError.of(
-                "RESOURCE_EXHAUSTED",
+    def _refuse_when_late(self, task: Task) -> None:
+        """When it would wait for too long, or longer than its client does, if each that waits takes
+        as long as those before, and clients take turns."""
+        tasks, each = self._tasks, self._task_seconds
+        wait = each * min(len(tasks), (tasks.of(task.client) + 1) * tasks.clients)
+        most = max(self._waiting.seconds, _TASKS_AT_LEAST * each)
+        if task.deadline is not None:
+            most = min(most, task.deadline - self._its_loop().time())
+        if wait > most:
+            raise overloaded(
+                f"{len(tasks)} requests wait for this model; another would wait for about "
+                f"{wait:.1f} s.",
+                wait,
+            )
+
+    @property
+    def waiting(self) -> int:
+        return len(self._tasks)
+
+    def waiting_of(self, client: Any) -> int:
+        return self._tasks.of(client)
+
+    def _refuse_when_full(self, task: Task) -> None:
+        if self._waiting.is_full_for(self, task.client):
+            raise overloaded(
                 f"The server has {self._waiting.count} requests waiting, and "
                 f"max_queued_requests is {self._waiting.limit}.",
+                self._task_seconds * len(self._tasks),
             )
         most = self.settings.max_waiting_batches
-        if most is not None and self._rows + rows > most * self.settings.max_rows:
+        if most is not None and self._rows + task.rows > most * self.settings.max_rows:
             batches = -(-self._rows // self.settings.max_rows)
             raise StatusError.of(
                 "UNAVAILABLE",
@@ -224,6 +282,7 @@ class Lane:
                 self._rows_before = batch.rows
                 self._running += 1
                 self._rows_running += batch.rows
+                batch.began = loop.time()
                 running = loop.run_in_executor(self._pool, batch.run)
                 running.add_done_callback(functools.partial(self._done, loop, batch))
 
@@ -238,7 +297,7 @@ class Lane:
         passed: list[Task] = []
         rows, most, now = 0, self.settings.max_rows, None
         waiting = self._tasks
-        while waiting:
+        while waiting and not (taken and taken[0].key is None):
             task = waiting.popleft()
             if task.over:
                 pass
@@ -248,7 +307,7 @@ class Lane:
                 passed.append(task)
                 continue
             elif taken and rows + task.rows > most:
-                waiting.appendleft(task)
+                passed.append(task)
                 break
             else:
                 if task.deadline is not None:
@@ -260,7 +319,8 @@ class Lane:
                     rows += task.rows
             self._rows -= task.rows
             self._waiting.count -= 1
-        waiting.extendleft(reversed(passed))
+        if passed:
+            waiting.give_back(passed)
         return taken
 
     def _runs_inline(self, batch: Batch) -> bool:
@@ -270,9 +330,21 @@ class Lane:
         alone = len(batch.tasks) == 1 and not self._tasks and not self._running
         return alone and seconds <= INLINE_SECONDS_ALONE
 
+    def _measure(self, now: float, batch: Batch) -> None:
+        """How long each waits for the one before it. Of batches side by side the last one counts
+        from the end of the other."""
+        self._batches_done += 1
+        each = (now - max(batch.began, self._last_end)) / len(batch.tasks)
+        self._last_end = now
+        if self._batches_done > _BATCHES_BEFORE:
+            before = self._task_seconds or each
+            self._task_seconds = before + 0.2 * (each - before)
+
     def _done(self, loop: asyncio.AbstractEventLoop, batch: Batch, done: Any) -> None:
         self._running -= 1
         self._rows_running -= batch.rows
+        if self.settings.adaptive:
+            self._measure(loop.time(), batch)
         if error := done.exception():
             batch.results = [from_exception(error)] * len(batch.tasks)
         batch.deliver()

@@ -18,6 +18,7 @@ from estimand.serving.lanes import LoadedVersion
 from estimand.serving.metrics import Metrics
 from estimand.serving.predicting import Plan
 from estimand.serving.status import StatusError, from_exception
+from estimand.serving.turns import CLIENT
 
 log = logging.getLogger("estimand.serving")
 
@@ -31,6 +32,9 @@ class Reply(Protocol):
     @property
     def gone(self) -> bool: ...
 
+    @property
+    def client(self) -> Any: ...
+
     def succeed(self, body: bytes) -> None: ...
 
     def fail(self, error: StatusError) -> None: ...
@@ -41,6 +45,7 @@ class Promise:
 
     def __init__(self) -> None:
         self.future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.client = CLIENT.get()
 
     @property
     def gone(self) -> bool:
@@ -70,6 +75,7 @@ class Prediction(Task):
         self._metrics = metrics
         self.body = body
         self.reply = reply
+        self.client = reply.client
         self.version: LoadedVersion | None = None
         self.plan: Any = None
 

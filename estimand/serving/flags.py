@@ -131,7 +131,12 @@ class Flags:
 
     # Load
     max_queued_requests: int = _flag(
-        4096, "Requests that may wait; the next gets RESOURCE_EXHAUSTED (429) at once."
+        4096,
+        "Requests of one client, or for one model, that may wait; the next gets "
+        "RESOURCE_EXHAUSTED (429) at once.",
+    )
+    max_queue_seconds: float = _flag(
+        2.0, "One that would wait longer for its model gets RESOURCE_EXHAUSTED (429) at once."
     )
     max_pending_bytes: int = _flag(
         512 * 2**20, "Memory for large requests until they are answered; more have to wait."

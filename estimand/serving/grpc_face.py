@@ -36,6 +36,7 @@ from estimand.serving.page.answers import PageAnswers
 from estimand.serving.profiling import SERVICE as _PROFILER_SERVICE
 from estimand.serving.profiling import Method, Profiler
 from estimand.serving.status import StatusError, from_exception, invalid
+from estimand.serving.turns import CLIENT
 from estimand.serving.wire_fields import FIRST_FIELDS, LARGE_MESSAGE, MAX_FIELDS, FieldCount
 
 log = logging.getLogger("estimand.serving")
@@ -253,15 +254,23 @@ def grpcio_handlers(table: Mapping[str, Answer]) -> list[grpc.GenericRpcHandler]
 
 def _with_context(answer: Answer) -> Callable[[bytes, Any], Awaitable[bytes]]:
     async def handle(body: bytes, context: Any) -> bytes:
+        CLIENT.set(context.peer())
         left = context.time_remaining()
         deadline = None if left is None else asyncio.get_running_loop().time() + left
         try:
             return await answer(body, deadline, context.invocation_metadata)
         except StatusError as error:
-            await context.abort(_CODES[error.code], error.text)
+            await context.abort(_CODES[error.code], error.text, _pushback(error))
             raise AssertionError("abort raises") from error
 
     return handle
+
+
+def _pushback(error: StatusError) -> tuple[tuple[str, str], ...]:
+    """As the lean back end has it."""
+    if error.retry_after is None:
+        return ()
+    return (("grpc-retry-pushback-ms", str(int(1000 * error.retry_after))),)
 
 
 def channel_arguments(flags: Flags) -> list[tuple[str, int | str]]:

@@ -56,7 +56,7 @@ class Manager:
         self.running = Running(
             self._inference,
             self._loops,
-            Waiting(flags.max_queued_requests),
+            Waiting(flags.max_queued_requests, flags.max_queue_seconds),
             self._batch_settings(),
         )
         self._loading = Loading(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import time
 import zlib
 from collections.abc import Callable
@@ -40,6 +41,7 @@ from estimand.serving.room import Guest, Party, Room
 from estimand.serving.servable import DEFAULT_SIGNATURE
 from estimand.serving.status import StatusError, from_exception, invalid
 from estimand.serving.text_protos import DEFAULT_METRICS_PATH, read_prometheus_path
+from estimand.serving.turns import CLIENT
 from estimand.serving.wire_fields import MAX_FIELDS
 
 log = logging.getLogger("estimand.serving")
@@ -91,7 +93,8 @@ class RestFace:
         path, query = scope["raw_path"].decode("latin-1"), scope["query_string"]
         headers: list[tuple[bytes, bytes]] = [_JSON]
         if path[:4].lower() == "/v1/" and method != "OPTIONS":
-            http, body = await self._answer(method, path, scope, receive, started)
+            CLIENT.set(scope.get("estimand.party"))
+            http, body = await self._answer(method, path, scope, receive, started, headers)
         elif method in ("GET", "HEAD") and (found := await self._page.find(path, query)):
             http, headers, body = found
             headers = list(headers)
@@ -107,7 +110,7 @@ class RestFace:
         await send({"type": "http.response.body", "body": body})
 
     async def _answer(
-        self, method: str, path: str, scope: Any, receive: Any, started: float
+        self, method: str, path: str, scope: Any, receive: Any, started: float, headers: Any
     ) -> tuple[int, bytes]:
         api, model = "", ""
         if self._now is None:  # kept, for Python 3.11 asks the system for each answer
@@ -136,6 +139,8 @@ class RestFace:
             if status.name == "INTERNAL" and not isinstance(error, StatusError):
                 log.exception("%s %s failed", method, path)
             code, http, answer = status.code, status.http, error_body(status.text)
+            if status.retry_after is not None:
+                headers.append((b"retry-after", b"%d" % math.ceil(status.retry_after)))
         if api:
             self._metrics.request(model, api, "REST", code, time.perf_counter() - started)
         return http, answer

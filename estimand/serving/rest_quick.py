@@ -7,6 +7,7 @@ whose body is not there yet.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -43,19 +44,26 @@ class Exchange:
         closing: bool = self._protocol.transport.is_closing()
         return closing
 
+    @property
+    def client(self) -> Any:
+        return self._protocol
+
     def succeed(self, body: bytes) -> None:
         self._send(200, body)
 
     def fail(self, error: StatusError) -> None:
-        self._send(error.http, error_body(error.text))
+        self._send(error.http, error_body(error.text), retry_after(error))
 
-    def _send(self, http: int, body: bytes) -> None:
+    def _send(self, http: int, body: bytes, more: bytes = b"") -> None:
         protocol = self._protocol
         self.response_complete = True
         if protocol.transport.is_closing():
             return
-        end = b"%d\r\n\r\n" if self.keep_alive else b"%d\r\nconnection: close\r\n\r\n"
-        head = protocol.quick.head(http, protocol.server_state.default_headers) + end % len(body)
+        end = b"%d%b\r\n\r\n" if self.keep_alive else b"%d%b\r\nconnection: close\r\n\r\n"
+        head = protocol.quick.head(http, protocol.server_state.default_headers) + end % (
+            len(body),
+            more,
+        )
         if len(body) < _LARGE:
             protocol.transport.write_now(head + body)
         else:
@@ -64,6 +72,13 @@ class Exchange:
         if not self.keep_alive:
             protocol.transport.close()
         protocol.is_answered()
+
+
+def retry_after(error: StatusError) -> bytes:
+    """A header, after those before it: whole seconds are all that HTTP knows."""
+    if error.retry_after is None:
+        return b""
+    return b"\r\nretry-after: %d" % math.ceil(error.retry_after)
 
 
 class QuickWay:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from estimand.core.errors import EstimandError
 
 MAX_TEXT = 1024
+_SOONEST, _LATEST = 0.1, 30.0  # seconds, to try again
 _TRUNCATED = "...TRUNCATED"
 
 # The canonical codes in their order, each with the HTTP status that REST answers.
@@ -43,6 +44,7 @@ class StatusError(EstimandError, RuntimeError):
     def __init__(self, code: int, text: str) -> None:
         self.code = code if 0 < code < len(NAMES) else NUMBERS["UNKNOWN"]
         self.text = text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + _TRUNCATED
+        self.retry_after: float | None = None  # seconds, of what may be tried again
         self.model = ""  # of a loaded model, once one was found for the request
         super().__init__(f"{self.name}: {self.text}")
 
@@ -76,6 +78,13 @@ def failed_precondition(text: str) -> StatusError:
 
 def deadline_exceeded() -> StatusError:
     return StatusError.of("DEADLINE_EXCEEDED", "Deadline exceeded before the request was run.")
+
+
+def overloaded(text: str, seconds: float = 0.0) -> StatusError:
+    """For who should come again, after about so long."""
+    error = StatusError.of("RESOURCE_EXHAUSTED", text)
+    error.retry_after = min(max(seconds, _SOONEST), _LATEST)
+    return error
 
 
 def refused() -> StatusError:

@@ -59,12 +59,13 @@ _PREDICT = "/tensorflow.serving.PredictionService/Predict"
 class Others(TimedBystanders):
     """Who are told when a worker was killed."""
 
+    is_killing = False
     killed = 0.0
     excused = 0
 
     def _note(self, front: str, seconds: float, problem: str) -> None:
         lost = "UNAVAILABLE" in problem or "Connection" in problem
-        if lost and time.monotonic() - self.killed < _EXCUSED_SECONDS + seconds:
+        if lost and (self.is_killing or time.monotonic() - self.killed < _EXCUSED_SECONDS):
             self.excused += 1
             problem = ""
         super()._note(front, seconds, problem)
@@ -125,10 +126,16 @@ class Soak:
         temporary.rename(self.base / "swapped" / str(self.version))
 
     def kill_a_worker(self) -> None:
+        """And wait for the next one to answer: what else would be asked?"""
+        victim = self.random.choice(workers_of(self.server))
+        self.others.is_killing = True
+        os.kill(victim, signal.SIGKILL)
+        self.server.wait_until(
+            lambda: victim not in (now := workers_of(self.server)) and len(now) == 2
+        )
+        self.server.wait_until(lambda: self.server.get("/readyz").ok, 300.0)
         self.others.killed = time.monotonic()
-        os.kill(self.random.choice(workers_of(self.server)), signal.SIGKILL)
-        self.server.wait_until(lambda: len(workers_of(self.server)) == 2)
-        self.others.killed = time.monotonic()
+        self.others.is_killing = False
 
     def send_bombs(self) -> None:
         url = self.server.url("/v1/models/two_inputs:predict")
@@ -183,7 +190,8 @@ class Soak:
                 act()
                 self.done[name] = self.done.get(name, 0) + 1
             except (requests.RequestException, OSError, AssertionError) as error:
-                if time.monotonic() - self.others.killed > 3 * _EXCUSED_SECONDS:
+                others = self.others
+                if not others.is_killing and time.monotonic() - others.killed > _EXCUSED_SECONDS:
                     self.others.problems.append(f"{name}: {error!r}"[:300])
 
     def _ask_versions(self) -> None:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from estimand.serving.flags import Flags
 from estimand.serving.large_json.process import Process
 from estimand.serving.large_json.work import Budget
-from estimand.serving.status import StatusError, deadline_exceeded
+from estimand.serving.status import deadline_exceeded, overloaded
 
 _MOST_WAITING = 256
 _IDLE_SECONDS = 60.0
@@ -29,7 +29,8 @@ class LargeJson:
         self._process = Process(budget)
         self._thread = ThreadPoolExecutor(1, "estimand-json")
         self._most_waiting = most_waiting
-        self._waiting: dict[Any, deque[asyncio.Future[None]]] = {}  # by connection, in turn
+        # By connection, in turn.
+        self._waiting: OrderedDict[Any, deque[asyncio.Future[None]]] = OrderedDict()
         self._count = 0
         self._is_busy = False
         self._idle: asyncio.TimerHandle | None = None
@@ -58,8 +59,7 @@ class LargeJson:
             self._is_busy = True
             return
         if self._count >= self._most_waiting:
-            text = f"{self._count} large bodies wait to be read."
-            raise StatusError.of("RESOURCE_EXHAUSTED", text)
+            raise overloaded(f"{self._count} large bodies wait to be read.", 1.0)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(party, deque()).append(turn)
         self._count += 1

@@ -198,7 +198,10 @@ def main() -> None:
         except BaseException as error:
             result = _told(error)
         del job, body
-        send(results, result)
+        try:
+            send(results, result)
+        except BrokenPipeError:  # whoever asked is gone
+            os._exit(0)
         del result
 
 

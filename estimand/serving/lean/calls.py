@@ -15,6 +15,7 @@ from estimand.serving.lean.sending import Sender
 from estimand.serving.lean.streams import Stream, Streaming
 from estimand.serving.room import Guest, Party
 from estimand.serving.status import StatusError, from_exception, refused
+from estimand.serving.turns import CLIENT
 
 if TYPE_CHECKING:
     from estimand.serving.lean.connection import Shared
@@ -164,6 +165,7 @@ class Calls:
 
     async def _run(self, stream: Stream, body: bytes, compressed: bool) -> None:
         opening = stream.opening
+        CLIENT.set(self)
         try:
             if compressed:
                 body = await self._inflated(body, opening.encoding)

@@ -68,10 +68,15 @@ OK_TRAILERS = literal(b"grpc-status", b"0")
 _ACCEPTED = literal(b"grpc-accept-encoding", b",".join(ENCODINGS))
 
 
+PUSHBACK = b"grpc-retry-pushback-ms"  # which clients with a retry policy heed
+
+
 def trailers(error: StatusError) -> bytes:
     block = literal(b"grpc-status", str(error.code).encode())
     if error.text:
         block += literal(b"grpc-message", percent_encoded(error.text))
+    if error.retry_after is not None:
+        block += literal(PUSHBACK, b"%d" % (1000 * error.retry_after))
     return block
 
 

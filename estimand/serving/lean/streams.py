@@ -87,6 +87,10 @@ class Stream:
         self.unsent: deque[memoryview] | None = None
         self.trailers: bytes | None = None
 
+    @property
+    def client(self) -> Any:
+        return self.calls
+
     def succeed(self, message: bytes) -> None:
         self.calls.answer(self, message)
 

@@ -1,0 +1,62 @@
+"""Tasks that wait, of clients who take turns: one with a thousand is not before one with a single.
+
+>>> from types import SimpleNamespace as Task
+>>> turns = Turns()
+>>> for client, number in (("a", 1), ("a", 2), ("a", 3), ("b", 4)):
+...     turns.append(Task(client=client, number=number))
+>>> [turns.popleft().number for _ in range(len(turns))]
+[1, 4, 2, 3]
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from contextvars import ContextVar
+from typing import Any
+
+# Whose call it is that is being answered: a connection, or what else can be told of a peer.
+CLIENT: ContextVar[Any] = ContextVar("client", default=None)
+
+
+class Turns:
+    __slots__ = ("_by_client", "_count")
+
+    def __init__(self) -> None:
+        self._by_client: OrderedDict[Any, deque[Any]] = OrderedDict()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def clients(self) -> int:
+        return len(self._by_client)
+
+    def of(self, client: Any) -> int:
+        """How many tasks of a client wait."""
+        return len(self._by_client.get(client, ()))
+
+    def append(self, task: Any) -> None:
+        self._count += 1
+        found = self._by_client.get(task.client)
+        if found is None:
+            self._by_client[task.client] = deque((task,))
+        else:
+            found.append(task)
+
+    def popleft(self) -> Any:
+        self._count -= 1
+        client, tasks = next(iter(self._by_client.items()))
+        task = tasks.popleft()
+        if tasks:
+            self._by_client.move_to_end(client)
+        else:
+            del self._by_client[client]
+        return task
+
+    def give_back(self, tasks: list[Any]) -> None:
+        """Each becomes the first of its client's, and their clients are next."""
+        self._count += len(tasks)
+        for task in reversed(tasks):
+            self._by_client.setdefault(task.client, deque()).appendleft(task)
+            self._by_client.move_to_end(task.client, last=False)
