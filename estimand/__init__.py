@@ -226,8 +226,11 @@ else:
         home = _HOME.get(name)
         if home is None:
             # With name and obj given, Python adds its own "Did you mean" to the traceback.
+            removed = import_module("estimand.migrate.removed")
+            instead = removed.replacement(f"estimator.{name}")
+            advice = f"in its place: {instead}" if instead else "dir(estimand) lists them all"
             raise AttributeError(
-                f"estimand has no public name {name!r}; dir(estimand) lists them all.",
+                f"estimand has no public name {name!r}; {advice}.",
                 name=name,
                 obj=sys.modules[__name__],
             )

@@ -103,6 +103,8 @@ def model_to_estimator(
 class KerasEstimator(Estimator):
     """What `model_to_estimator` returns."""
 
+    _brings_weights = True
+
     def export_saved_model(
         self,
         export_dir_base: str | os.PathLike[str],

@@ -26,7 +26,7 @@ from typing import Any
 from estimand.compat import module_table
 from estimand.compat.mapped_module import MappedModule
 from estimand.compat.v1 import contrib
-from estimand.core import tf_private
+from estimand.core import old_code, tf_private
 
 _ABSENT: Any = object()
 # Modules of ours that stand in as they are.
@@ -76,6 +76,7 @@ def install() -> None:
         return
     import tensorflow as tf
 
+    _set(old_code, "expected", True)
     for name, module in _modules().items():
         _before.append((sys.modules, name, sys.modules.get(name, _ABSENT)))
         sys.modules[name] = module

@@ -34,6 +34,17 @@ class ModelFnError(EstimandError, ValueError):
     """A `model_fn` has a wrong signature, or returned something that is not a usable spec."""
 
 
+class UnknownKeyError(EstimandError, KeyError):
+    """A dict has no such key: features, params, metrics, signatures.
+
+    >>> str(UnknownKeyError("There is no feature 'agee'."))
+    "There is no feature 'agee'."
+    """
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # a KeyError would quote it
+
+
 class HeadError(EstimandError, ValueError):
     """A head was made with, or given, something it cannot use: labels, logits, weights."""
 

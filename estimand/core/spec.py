@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from estimand.core import spec_checks as checks
 from estimand.core.errors import SpecError, SpecTypeError
+from estimand.core.modes import ModeKeys
 
 _SPEC_HOOKS = "All hooks must be SessionRunHook instances"
 _RUN_HOOKS = "All hooks must be `SessionRunHook` instances"
@@ -65,6 +66,8 @@ class EstimatorSpec(_EstimatorSpecFields):
     ) -> EstimatorSpec:
         # In this order complaints come out, so the one about the step itself is the first.
         mode = checks.checked_mode(mode)
+        if train_op is None and loss is None and mode == ModeKeys.TRAIN:
+            raise checks.neither_loss_nor_train_op()
         checked_train_op = checks.checked_train_op(train_op, mode)
         checked_loss = checks.checked_loss(loss, mode)
         checked_predictions = checks.checked_predictions(predictions, mode)

@@ -16,6 +16,10 @@ from estimand.core.errors import SpecError, SpecTypeError
 from estimand.core.export_output import ExportOutput, PredictOutput
 from estimand.core.modes import ModeKeys
 
+_ONE_LOSS = (
+    "values, one for each row; it must be a single one. Reduce it before it is minimized: "
+    "loss = tf.reduce_mean(loss)."
+)
 _DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
@@ -26,6 +30,14 @@ def checked_mode(mode: Any) -> Any:
     raise SpecError(
         f"mode must be one of ModeKeys, given: {mode!r}. Hand on the mode that model_fn was called "
         f"with: {ModeKeys.TRAIN!r}, {ModeKeys.EVAL!r} or {ModeKeys.PREDICT!r}."
+    )
+
+
+def neither_loss_nor_train_op() -> SpecError:
+    return SpecError(
+        "Missing train_op, and Missing loss. In TRAIN mode EstimatorSpec needs both: compute a "
+        "scalar loss from labels and predictions, then return est.EstimatorSpec(mode, loss=loss, "
+        "train_op=est.minimize(optimizer, loss))."
     )
 
 
@@ -66,7 +78,14 @@ def checked_loss(loss: Any, mode: str) -> tf.Tensor | None:
         )
     _require_current_graph(loss, "loss")
     # Unknown rank passes as it is, since it may well be a scalar.
-    return loss if loss.shape.is_compatible_with([]) else tf.reshape(loss, [])
+    if loss.shape.is_compatible_with([]):
+        return loss
+    if loss.shape.num_elements() == 1:
+        return tf.reshape(loss, [])
+    # Of one value for each row, and who knows how many rows: told when the step runs.
+    told = ["The loss that model_fn gives to EstimatorSpec has", tf.size(loss), _ONE_LOSS]
+    with tf.control_dependencies([tf.raw_ops.Assert(condition=tf.size(loss) <= 1, data=told)]):
+        return tf.reshape(loss, [])
 
 
 def checked_predictions(predictions: Any, mode: str) -> Any:

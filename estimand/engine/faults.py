@@ -37,6 +37,8 @@ _IN_A_HISTOGRAM = re.compile(
     r"^(Nan|Infinity) in summary histogram for: "
     r"(?:(?:StatefulPartitionedCall(?:_\d+)?/)*step(?:_\d+)?/)?(\S+)"
 )
+# The parts of a sentence by which heads, and EstimatorSpec, insist on something.
+_OF_OUR_OWN = re.compile(r"^assertion failed: \[((?:Labels must|The loss that) .*)\]$", re.DOTALL)
 _OF_A_STAGE = re.compile(
     r"^Error in user-defined function passed to (\w+?)(?:Dataset)?(?::\d+)? transformation"
     r"(?: with iterator: \S+)?: "
@@ -96,11 +98,16 @@ def plain_text(message: str) -> str:
     'bad [[7]]'
     >>> plain_text("Not a number [[{{function_node loop}}{{node loop/step/log}}]]")
     'Not a number'
+    >>> plain_text("assertion failed: [Labels must be <= 2. This batch has the label] [5]")
+    'Labels must be <= 2. This batch has the label 5'
     """
     text = _NOISE.sub("", message).strip()
     several = _FIRST_OF_SEVERAL.match(text)
     if several:
         text = several.group(1).strip()
+    sentence = _OF_OUR_OWN.match(text)
+    if sentence:
+        return sentence.group(1).replace("] [", " ")
     unfit = _IN_A_HISTOGRAM.match(text)
     if unfit:
         return unfit_for_histogram(unfit.group(2), unfit.group(1))

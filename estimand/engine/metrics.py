@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from estimand.core.errors import SpecError
@@ -77,6 +78,21 @@ class MetricSet:
             else:
                 results[name] = _numpy(value)
         return results
+
+
+def as_python_numbers(results: dict[str, Any]) -> dict[str, Any]:
+    """Results with numbers that `json` takes, equal to those of NumPy; arrays stay arrays.
+
+    >>> import numpy as np
+    >>> as_python_numbers({"loss": np.float32(0.25), "global_step": np.int64(3), "rows": [1]})
+    {'loss': 0.25, 'global_step': 3, 'rows': [1]}
+    """
+    return {name: _python_number(value) for name, value in results.items()}
+
+
+def _python_number(value: Any) -> Any:
+    scalar = isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0)
+    return value.item() if scalar else value
 
 
 def check_names(spec: EstimatorSpec) -> None:

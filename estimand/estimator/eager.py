@@ -19,6 +19,7 @@ from estimand.engine.feeding import Feeder
 from estimand.engine.interrupts import Interrupts
 from estimand.engine.tracing import pack_batch
 from estimand.estimator.eager_hooks import EagerHooks, EagerSession
+from estimand.estimator.untrained import refuse_or_warn
 
 if TYPE_CHECKING:
     from estimand.estimator.estimator import Estimator
@@ -177,6 +178,9 @@ def build(
     element_spec: Any,
     first_batch: Sequence[tf.Tensor],
     checkpoint_path: str | None = None,
+    *,
+    purpose: str | None = None,
+    untrained: bool = False,
 ) -> EagerTrace:
     """Make the variables: by running the model function once, on a batch that does not count."""
     trace = try_out(runner, element_spec, first_batch)
@@ -188,7 +192,10 @@ def build(
         used = initialization.restore(trace, runner.store, session, latest, fall_back=fall_back)
         if runner.mode == ModeKeys.TRAIN:
             initialization.expect_the_rest(trace, runner.store, used)
-    elif not runner.store.only_in_memory:
+        return trace
+    if purpose is not None:
+        refuse_or_warn(estimator, trace, purpose, untrained)
+    if not runner.store.only_in_memory:
         for variable in trace.variables.by_name.values():
             initial = getattr(variable, "_estimand_first_value", None)
             if initial is not None:

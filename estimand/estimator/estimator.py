@@ -17,6 +17,7 @@ from estimand.core.errors import ConfigError, NoCheckpointError
 from estimand.core.modes import ModeKeys
 from estimand.core.session_config import apply_session_config, default_session_config
 from estimand.core.spec import EstimatorSpec
+from estimand.core.tracebacks import folded
 from estimand.engine import checkpoints, warm_start
 from estimand.engine.eager_run import EagerRunner
 from estimand.engine.model import LiveModel
@@ -55,6 +56,10 @@ class Estimator:
     >>> round(float(estimator.get_variable_value("b")[0]), 2)
     1.0
     """
+
+    # For subclasses: first values are more than random; predictions of random ones only warn.
+    _brings_weights = False
+    _predicts_untrained = False
 
     def __init__(
         self,
@@ -123,21 +128,22 @@ class Estimator:
         training goes on until the input ends. After an interruption (kill, SIGTERM, Ctrl-C)
         the same call continues on the next unseen batch.
         """
-        checks.steps(steps, max_steps)
-        checks.trains_here(self._config)
-        hooks, saving_listeners = checks.hooks(hooks), checks.saving_listeners(saving_listeners)
-        if cluster_part.serves(self._config):
-            cluster_part.serve_chief(self)
-            return self
-        with engine_scope(self), cluster_part.taking_part(self):
-            training.train(
-                self,
-                input_fn,
-                hooks=hooks,
-                steps=checks.whole(steps),
-                max_steps=checks.whole(max_steps),
-                saving_listeners=saving_listeners,
-            )
+        with folded():
+            checks.steps(steps, max_steps)
+            checks.trains_here(self._config)
+            hooks, saving_listeners = checks.hooks(hooks), checks.saving_listeners(saving_listeners)
+            if cluster_part.serves(self._config):
+                cluster_part.serve_chief(self)
+                return self
+            with engine_scope(self), cluster_part.taking_part(self):
+                training.train(
+                    self,
+                    input_fn,
+                    hooks=hooks,
+                    steps=checks.whole(steps),
+                    max_steps=checks.whole(max_steps),
+                    saving_listeners=saving_listeners,
+                )
         return self
 
     def evaluate(
@@ -149,9 +155,9 @@ class Estimator:
         name: str | None = None,
     ) -> dict[str, Any]:
         """Metrics over `steps` batches, or all of them; also written to `eval_dir(name)`."""
-        checks.positive("steps", steps)
-        hooks = checks.hooks(hooks)
-        with engine_scope(self):
+        with folded(), engine_scope(self):
+            checks.positive("steps", steps)
+            hooks = checks.hooks(hooks)
             return evaluating.evaluate(
                 self, input_fn, checks.whole(steps), hooks, checkpoint_path, name
             )
@@ -163,15 +169,19 @@ class Estimator:
         hooks: Sequence[Any] | None = None,
         checkpoint_path: str | None = None,
         yield_single_examples: bool = True,
+        *,
+        untrained: bool = False,
     ) -> Iterator[Any]:
         """Yield predictions, row by row or, with `yield_single_examples=False`, per batch.
 
         A generator: nothing happens before the first value is asked for. Several may be used
-        in turn.
+        in turn. Without a checkpoint that is an error, unless `untrained=True` says that random
+        weights will do.
         """
-        hooks = checks.hooks(hooks)
+        with folded():
+            hooks = checks.hooks(hooks)
         return predicting.predict(
-            self, input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples
+            self, input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples, untrained
         )
 
     def export_saved_model(
@@ -190,15 +200,16 @@ class Estimator:
         `assets_extra` maps destinations in the export to files that are taken along. The
         version appears as a whole, named by the time, or not at all.
         """
-        return exporting.export(
-            self,
-            export_dir_base,
-            {experimental_mode: serving_input_receiver_fn},
-            assets_extra=assets_extra,
-            as_text=as_text,
-            checkpoint_path=checkpoint_path,
-            strip_default_attrs=strip_default_attrs,
-        )
+        with folded():
+            return exporting.export(
+                self,
+                export_dir_base,
+                {experimental_mode: serving_input_receiver_fn},
+                assets_extra=assets_extra,
+                as_text=as_text,
+                checkpoint_path=checkpoint_path,
+                strip_default_attrs=strip_default_attrs,
+            )
 
     def export_savedmodel(
         self,

@@ -16,7 +16,7 @@ from estimand.engine.distributed.replicas import local_replicas
 from estimand.engine.eager_run import EagerTrace
 from estimand.engine.events import write_eval_results
 from estimand.engine.feeding import Feeder
-from estimand.engine.metrics import GLOBAL_STEP
+from estimand.engine.metrics import GLOBAL_STEP, as_python_numbers
 from estimand.engine.model import LiveModel
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.tracing import Trace
@@ -64,6 +64,7 @@ def evaluate(
             path, results = _evaluate(
                 estimator, given, steps, hooks, checkpoint_path, seed, as_they_are
             )
+    results = as_python_numbers(results)
     write_eval_results(estimator.eval_dir(name), results, int(results[GLOBAL_STEP]), path)
     return results
 
@@ -169,4 +170,6 @@ def _evaluate_eagerly(
     wait_for_files(estimator)
     path = checkpoint_path or estimator.latest_checkpoint()
     with eager_turns.values_lent(estimator, "evaluate"):
-        return path, results(eager.build(estimator, runner, spec, first, checkpoint_path))
+        return path, results(
+            eager.build(estimator, runner, spec, first, checkpoint_path, purpose="evaluate")
+        )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from estimand.core.errors import ModelFnError
+from estimand.estimator.model_fn_errors import explained
 
 _log = logging.getLogger("tensorflow")
 
@@ -84,4 +85,5 @@ def call_model_fn(
         )
     available = {"labels": labels, "mode": mode, "params": params, "config": config}
     kwargs = {k: v for k, v in available.items() if k in names or anything}
-    return model_fn(features=features, **kwargs)
+    with explained(features, labels, mode, params):
+        return model_fn(features=features, **kwargs)

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.modes import ModeKeys
+from estimand.core.tracebacks import folded
 from estimand.engine import faults, initialization
 from estimand.engine.feeding import Feeder
 from estimand.engine.model_dir import RunRecord
@@ -32,8 +33,23 @@ def predict(
     hooks: list[Any],
     checkpoint_path: str | None,
     yield_single_examples: bool,
+    untrained: bool = False,
 ) -> Iterator[Any]:
-    wait_for_files(estimator)
+    arguments = (input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples, untrained)
+    with folded():
+        wait_for_files(estimator)
+        yield from _predict(estimator, *arguments)
+
+
+def _predict(
+    estimator: Estimator,
+    input_fn: Callable[..., Any],
+    predict_keys: Any,
+    hooks: list[Any],
+    checkpoint_path: str | None,
+    yield_single_examples: bool,
+    untrained: bool,
+) -> Iterator[Any]:
     with engine_scope(estimator):
         given = _call_input_fn(estimator, input_fn)
     eagerly = estimator._config.run_eagerly
@@ -41,7 +57,7 @@ def predict(
     with contextlib.ExitStack() as reading, faults.told_plainly(lambda: given, eager=eagerly):
         with engine_scope(estimator):
             program, batches = start(
-                estimator, given, predict_keys, hooks, checkpoint_path, reading
+                estimator, given, predict_keys, hooks, checkpoint_path, untrained, reading
             )
         yield from _rows_or_batches(program, _in_eager_mode(batches), yield_single_examples)
 
@@ -73,6 +89,7 @@ def _start(
     predict_keys: Any,
     hooks: list[Any],
     checkpoint_path: str | None,
+    untrained: bool,
     reading: contextlib.ExitStack,
 ) -> tuple[Any, Iterator[Any]]:
     """Everything up to the first batch; the values are this prediction's until `reading` ends."""
@@ -80,7 +97,14 @@ def _start(
     spec = (given.element_spec[0], None)
     with model_to_read(estimator) as model:
         trace, _ = filled_trace(
-            estimator, model, ModeKeys.PREDICT, spec, seed, checkpoint_path, "predict"
+            estimator,
+            model,
+            ModeKeys.PREDICT,
+            spec,
+            seed,
+            checkpoint_path,
+            "predict",
+            untrained=untrained,
         )
         reading.enter_context(trace.usage.open())
         initialization.start_locals(trace, TracedSession(trace))
@@ -100,6 +124,7 @@ def _start_eagerly(
     predict_keys: Any,
     hooks: list[Any],
     checkpoint_path: str | None,
+    untrained: bool,
     reading: contextlib.ExitStack,
 ) -> tuple[Any, Iterator[Any]]:
     eager_turns.begin(estimator, "predict")
@@ -124,7 +149,9 @@ def _start_eagerly(
         return eager.Keys(None), iter(())
     with eager_turns.values_lent(estimator, "predict"):
         path = checkpoint_path or estimator.latest_checkpoint()
-        trace = eager.build(estimator, runner, spec, first, checkpoint_path)
+        trace = eager.build(
+            estimator, runner, spec, first, checkpoint_path, purpose="predict", untrained=untrained
+        )
         chosen = select(trace)
         keys = eager.Keys(list(chosen) if isinstance(chosen, dict) else None)
         if live.is_trained:

@@ -16,6 +16,7 @@ from estimand.engine import checkpoints, initialization
 from estimand.engine.model import LiveModel
 from estimand.engine.session import TracedSession
 from estimand.engine.tracing import Trace
+from estimand.estimator.untrained import refuse_or_warn
 
 if TYPE_CHECKING:
     from estimand.estimator.estimator import Estimator
@@ -49,8 +50,12 @@ def filled_trace(
     purpose: str,
     *,
     distributed: bool = False,
+    untrained: bool = False,
 ) -> tuple[Trace, str | None]:
-    """A trace whose variables have a checkpoint's values, and the path of that checkpoint."""
+    """A trace whose variables have a checkpoint's values, and the path of that checkpoint.
+
+    Where there is none, `untrained` says that initial values will do.
+    """
     path = checkpoint_path or estimator.latest_checkpoint()
     trace = model.trace(mode, element_spec, seed, distributed=distributed)
     if path is None:
@@ -61,6 +66,8 @@ def filled_trace(
     if not in_place or (trace.usage.is_open and trace.variables.local):
         model.part_from_readers()
         trace = model.trace(mode, element_spec, seed, distributed=distributed)
+    if path is None:
+        refuse_or_warn(estimator, trace, purpose, untrained)
     return trace, _fill(estimator, model, trace, checkpoint_path, path, purpose)
 
 

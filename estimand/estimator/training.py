@@ -47,6 +47,17 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tensorflow")
 
 
+def _tell_that_all_is_done(estimator: Estimator, latest: str | None, max_steps: Any) -> None:
+    step = checkpoints.checkpoint_step(latest) if latest else max_steps
+    logging.getLogger("estimand").warning(
+        "train: nothing to do, %s stands at step %s already (max_steps=%s). To train on, give a "
+        "larger max_steps, or steps=...; to begin anew, another model_dir.",
+        estimator.model_dir,
+        step,
+        max_steps,
+    )
+
+
 def train(
     estimator: Estimator,
     input_fn: Callable[..., Any],
@@ -71,6 +82,7 @@ def train(
         done = max_steps and latest and checkpoints.checkpoint_step(latest) >= max_steps
         if teamwork.chief_says(team, bool(done)):
             _log.info("Skipping training since max_steps has already saved.")
+            _tell_that_all_is_done(estimator, latest, max_steps)
             return
         run = _Run.start(estimator, latest, team)
         with (

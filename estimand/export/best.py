@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimand.core.errors import ConfigError, SpecError
+from estimand.core.errors import ConfigError, SpecError, UnknownKeyError
+from estimand.core.names import missing_key
 from estimand.engine.atomic_files import replace_text
 from estimand.engine.events import read_events
 from estimand.export import best_checkpoint, card, versions
@@ -101,9 +102,9 @@ class BestExporter(_SavedModelExporter):
         is_the_final_export: bool,
     ) -> Any:
         best = self._best_so_far(estimator.model_dir, export_path, eval_result)
-        if best is not None and not self._compare_fn(
-            best_eval_result=best, current_eval_result=eval_result
-        ):
+        if best is None:
+            self._try_compare_fn(eval_result)
+        if best is not None and not self._is_better(best, eval_result):
             return None
         _log.info("Performing best model export.")
         result = self._export(estimator, export_path, checkpoint_path, eval_result)
@@ -117,6 +118,24 @@ class BestExporter(_SavedModelExporter):
             folder = os.path.join(estimator.model_dir, "best", self._name)
             best_checkpoint.keep(checkpoint_path, folder)
         return result
+
+    def _try_compare_fn(self, eval_result: Mapping[str, Any]) -> None:
+        """A metric that is misspelt shows at the first evaluation, not after hours at the next."""
+        try:
+            self._is_better(eval_result, eval_result)
+        except UnknownKeyError:
+            raise
+        except Exception as error:
+            _log.debug("compare_fn cannot compare a result with itself: %r", error)
+
+    def _is_better(self, best: Mapping[str, Any], current: Mapping[str, Any]) -> bool:
+        try:
+            return bool(self._compare_fn(best_eval_result=best, current_eval_result=current))
+        except KeyError as error:
+            told = missing_key(error, {"metric": current})
+            if told is None:
+                raise
+            raise told.with_traceback(error.__traceback__) from None
 
     def _best_so_far(
         self, model_dir: str, export_path: str, current: Mapping[str, Any]

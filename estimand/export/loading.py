@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from estimand.core.closing import Closing
 from estimand.core.errors import InputError, NoModelError
+from estimand.core.names import KnownNames, did_you_mean
 from estimand.export import reading
 from estimand.export.arrays import TensorInfo
 from estimand.export.composites import fed_arrays, joined_values, row_count
@@ -75,9 +76,10 @@ class LoadedModel(Closing):
         except BaseException:
             hold.release()
             raise
-        self._signatures = {
+        signatures = {
             name: Signature(name, signature, self._session) for name, signature in described.items()
         }
+        self._signatures = KnownNames("signature", signatures)
 
     @property
     def signatures(self) -> Mapping[str, Signature]:
@@ -151,9 +153,10 @@ class Signature:
         unknown = sorted(given.keys() - self.inputs.keys())
         parts = [f"lacks {missing}"] * bool(missing) + [f"does not take {unknown}"] * bool(unknown)
         takes = ", ".join(str(info) for info in self.inputs.values())
+        question = did_you_mean(unknown[0], missing) if unknown else ""
         return InputError(
             f"Signature {self.name!r} was called with {sorted(given)}: it {' and '.join(parts)}. "
-            f"It takes: {takes}."
+            f"It takes: {takes}.{question}"
         )
 
     def _check_batch(self, fed: Mapping[str, Sequence[np.ndarray]]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.errors import FeatureColumnError
+from estimand.core.tf_private import feature_columns as fc
 from estimand.features import checks
 
 
@@ -34,11 +35,34 @@ class FeatureTensors:
                     f"Feature {key} is not in features dictionary. "
                     f"The features have: {checks.listed(self.features)}."
                 )
+            elif isinstance(key, fc.NumericColumn) and key.normalizer_fn is not None:
+                self._tensors[key] = self._normalized(key, state_manager)
             elif hasattr(key, "transform_feature"):
                 self._tensors[key] = key.transform_feature(self, state_manager)
             else:
                 self._tensors[key] = key._transform_feature(self)
         return self._tensors[key]
+
+    def _normalized(self, column: Any, state_manager: Any) -> Any:
+        """A numeric column by its normalizer_fn, which gets numbers of the column's own type.
+
+        A file may have integers where the column, and with it a served model, has floats; only
+        if the function cannot do with these, it gets what the feature is.
+        """
+        given = self.get(column.key, state_manager)
+        tries = [given]
+        if isinstance(given, tf.Tensor) and given.dtype.is_integer and column.dtype.is_floating:
+            tries.insert(0, tf.cast(given, column.dtype))
+        failures: list[Exception] = []
+        for value in tries:
+            try:
+                return column.transform_feature(OneFeature(column.key, value), state_manager)
+            except (TypeError, ValueError, tf.errors.OpError) as error:
+                failures.append(error)
+        raise FeatureColumnError(
+            f"Column {column.name!r}: its normalizer_fn failed on {checks.describe(tries[0])}: "
+            f"{failures[0]}"
+        ) from failures[0]
 
     def _raw(self, key: Any) -> Any:
         """The feature with at least two dimensions, as columns expect it."""
@@ -78,7 +102,21 @@ class FeatureTensors:
         return None
 
 
-class ValuesOnly:
+class OneFeature:
+    """A cache with one feature."""
+
+    def __init__(self, key: str, value: Any) -> None:
+        self._key = key
+        self._value = value
+
+    def get(self, key: Any, state_manager: Any = None, training: bool | None = None) -> Any:
+        del state_manager, training
+        if key != self._key:
+            raise KeyError(key)
+        return self._value
+
+
+class ValuesOnly(OneFeature):
     """A cache with one feature, given to a column as the values of a sparse tensor.
 
     The columns of TensorFlow transform sparse tensors value by value: the ids of a dense
@@ -86,14 +124,7 @@ class ValuesOnly:
     """
 
     def __init__(self, key: str, values: tf.Tensor) -> None:
-        self._key = key
         count = tf.size(values, tf.int64)
         indices = tf.zeros(tf.stack([count, 2]), tf.int64)
         indices.set_shape([values.shape[0], 2])
-        self._sparse = tf.SparseTensor(indices, values, tf.stack([count, 1]))
-
-    def get(self, key: Any, state_manager: Any = None, training: bool | None = None) -> Any:
-        del state_manager, training
-        if key != self._key:
-            raise KeyError(key)
-        return self._sparse
+        super().__init__(key, tf.SparseTensor(indices, values, tf.stack([count, 1])))

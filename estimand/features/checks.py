@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.errors import FeatureColumnError
+from estimand.core.names import did_you_mean
 from estimand.core.tf_private import feature_columns as fc
 
 _SHOWN = 20
@@ -134,6 +135,7 @@ def features_fit(column: Any, features: Mapping[Any, Any]) -> None:
             raise FeatureColumnError(
                 f"Feature {key} is not in features dictionary. Column {column.name!r} reads the "
                 f"feature {key!r}; the features have: {listed(features)}."
+                f"{did_you_mean(key, features)}"
             )
         _check_kind(column, base, key, features)
 

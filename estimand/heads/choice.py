@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from estimand.core.errors import HeadError
 from estimand.heads.base import Head
 from estimand.heads.binary_class import BinaryClassHead
 from estimand.heads.losses import SUM_OVER_BATCH_SIZE
@@ -29,6 +30,11 @@ def binary_or_multi_class_head(
             weight_column=weight_column,
             label_vocabulary=label_vocabulary,
             loss_reduction=loss_reduction,
+        )
+    if isinstance(n_classes, int) and n_classes < 2:
+        raise HeadError(
+            f"n_classes must be 2 or more, given: {n_classes}. Labels of yes and no are two "
+            "classes: n_classes=2. To predict a number, use a regressor, such as est.DNNRegressor."
         )
     return MultiClassHead(
         n_classes,

@@ -71,10 +71,13 @@ def checked_range(labels: tf.Tensor, n_classes: int, message: str | None = None)
     with tf.name_scope("check_label_range"):
         if labels.dtype.is_integer:
             # Seen as unsigned, a negative number is larger than any label: one look finds both.
-            worst = tf.reduce_max(_unsigned(labels))
-            fits = tf.less_equal(worst, tf.constant(largest, worst.dtype))
-            culprit = tf.bitcast(worst, labels.dtype)
-            return after(require(fits, f"{told}. This batch has the label", culprit), labels)
+            flat = tf.reshape(labels, [-1])
+            row = tf.argmax(_unsigned(flat))
+            culprit = tf.gather(flat, row)
+            fits = (culprit >= 0) & (culprit <= largest)
+            return after(
+                require(fits, f"{told}. This batch has the label", culprit, "in row", row), labels
+            )
         low, high = tf.reduce_min(labels), tf.reduce_max(labels)
         fits = (low >= 0.0) & (high <= float(largest))
         return after(

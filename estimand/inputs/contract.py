@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import InputError
+from estimand.core.names import missing_key
 from estimand.inputs import slow_parsing
 from estimand.inputs.call import bind_input_fn, name_of
 from estimand.inputs.graph_inputs import GraphInput, call_eagerly, dataset_from_graph
@@ -87,10 +88,25 @@ def call_input_fn(
         input_fn, mode=mode, params=params, config=config, input_context=input_context
     )
     with tf.device("/cpu:0"), noting_sources() as sources:
-        given = _call(call, f"input_fn {name_of(input_fn)}")
+        given = _call(_telling_missing_params(call, params), f"input_fn {name_of(input_fn)}")
     if slow_parsing.parses_one_by_one(given.dataset):
         _log.warning(slow_parsing.ADVICE, f"input_fn {name_of(input_fn)}")
     return dataclasses.replace(given, sources=tuple(sources))
+
+
+def _telling_missing_params(call: Callable[[], Any], params: Any) -> Callable[[], Any]:
+    """`call`, whose KeyErrors say which params there are."""
+
+    def telling() -> Any:
+        try:
+            return call()
+        except KeyError as error:
+            told = missing_key(error, {"param": params})
+            if told is None:
+                raise
+            raise told.with_traceback(error.__traceback__) from None
+
+    return telling
 
 
 def _call(call: Callable[[], Any], where: str) -> ModelInput:

@@ -6,6 +6,7 @@ of `estimand.compat` as they are installed here, so that the answer is true for 
     uses.py      the names of TensorFlow that a source file uses, with aliases followed
     names.py     where a name is found today, if anywhere
     idioms.py    ways of writing that a lookup of names cannot judge
+    removed.py   what stands in the place of names that are gone
     hints.py     what to write instead
     check.py     one verdict per use, per file, per code base
 """

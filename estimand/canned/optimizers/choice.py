@@ -90,11 +90,14 @@ def for_many_models(given: Any) -> Any:
 
 
 def _named(name: str, known: Mapping[str, Any]) -> Any:
-    if name not in known:
+    by_any_case = {one.lower(): kind for one, kind in known.items()}
+    if name.lower() not in by_any_case:
         raise ConfigError(
-            f"Unsupported optimizer name: {name}. Supported names are: {tuple(sorted(known))}"
+            f"Unsupported optimizer name: {name}. Supported names are: {tuple(sorted(known))}, in "
+            "any case. For others give the optimizer itself: a Keras one such as "
+            "keras.optimizers.AdamW(1e-3), or one of tf.compat.v1.train."
         )
-    return known[name]
+    return by_any_case[name.lower()]
 
 
 def _instance(given: Any, naming: V1Naming | None) -> Any:

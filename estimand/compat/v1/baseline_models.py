@@ -6,7 +6,7 @@ from typing import Any
 
 from estimand.canned import baseline
 from estimand.canned.training import regression_head
-from estimand.estimator.estimator import Estimator
+from estimand.compat.v1.old_estimator import Estimator
 from estimand.heads.v1 import v1_class_head
 
 _SUM = "weighted_sum"  # tf.compat.v1.losses.Reduction.SUM

@@ -31,7 +31,7 @@ from estimand.compat.v1.baseline_models import (
 from estimand.compat.v1.baseline_models import (
     BaselineRegressor as BaselineRegressor,
 )
-from estimand.estimator.estimator import Estimator
+from estimand.compat.v1.old_estimator import Estimator
 from estimand.heads.v1 import v1_class_head
 
 _SUM = "weighted_sum"  # tf.compat.v1.losses.Reduction.SUM

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimand.compat.v1.old_estimator import Estimator
 from estimand.compat.v1.optimizer_wrappers import OptimizerWrapper
 from estimand.compat.v1.tpu_config import InputPipelineConfig, RunConfig, TPUConfig
 from estimand.core.errors import ConfigError, EstimandError, ModelFnError
 from estimand.core.spec import EstimatorSpec
-from estimand.estimator.estimator import Estimator
 from estimand.estimator.model_fn import argument_names, call_model_fn, takes_any_keyword
 
 __all__ = [

@@ -141,6 +141,17 @@ def evaluators_of(estimator: Any, eval_spec: EvalSpec | Sequence[EvalSpec]) -> l
     return [SpecEvaluator(estimator, spec) for spec in eval_spec]
 
 
+def last_results(evaluators: Sequence[SpecEvaluator], *, several: bool) -> tuple[Any, Any]:
+    """(metrics, exports) of a single `EvalSpec`; dicts of these by name for a list."""
+    if not several:
+        [one] = evaluators
+        return one.metrics, one.exports if one.metrics is not None else None
+    names = [one.spec.name or "eval" for one in evaluators]
+    metrics = [one.metrics for one in evaluators]
+    exports = [one.exports for one in evaluators]
+    return dict(zip(names, metrics, strict=True)), dict(zip(names, exports, strict=True))
+
+
 def step_of(path: str) -> int:
     return checkpoints.checkpoint_step(path)
 

@@ -23,7 +23,12 @@ import tensorflow as tf
 from estimand.core.spec import EvalSpec, TrainSpec
 from estimand.engine import checkpoints
 from estimand.engine.cadence import Cadence
-from estimand.estimator.lifecycle.evaluator import SpecEvaluator, evaluators_of, step_of
+from estimand.estimator.lifecycle.evaluator import (
+    SpecEvaluator,
+    evaluators_of,
+    last_results,
+    step_of,
+)
 from estimand.estimator.lifecycle.schedule import EvaluationSchedule
 from estimand.estimator.lifecycle.table import ResultsTable
 from estimand.estimator.reading import newest_checkpoint, wait_for_files
@@ -220,13 +225,7 @@ class LocalEvaluation:
 
     def results(self) -> tuple[Any, Any]:
         """(metrics, exports) of a single `EvalSpec`; dicts of these by name for a list."""
-        if not self._several:
-            [one] = self._evaluators
-            return one.metrics, one.exports if one.metrics is not None else None
-        names = [one.spec.name or "eval" for one in self._evaluators]
-        metrics = [one.metrics for one in self._evaluators]
-        exports = [one.exports for one in self._evaluators]
-        return dict(zip(names, metrics, strict=True)), dict(zip(names, exports, strict=True))
+        return last_results(self._evaluators, several=self._several)
 
 
 class EvaluationListener(tf.compat.v1.train.CheckpointSaverListener):

@@ -8,11 +8,11 @@ from typing import Any
 
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
-from estimand.core.spec import TrainSpec
+from estimand.core.spec import EvalSpec, TrainSpec
 from estimand.engine import checkpoints
 from estimand.estimator import cluster_part
 from estimand.estimator.lifecycle.continuous import evaluate_continuously
-from estimand.estimator.lifecycle.evaluator import evaluators_of
+from estimand.estimator.lifecycle.evaluator import evaluators_of, last_results
 from estimand.estimator.lifecycle.local import run_local
 from estimand.hooks import stop_record
 from estimand.hooks.early_stopping import EarlyStoppingHook
@@ -86,11 +86,11 @@ def run_ps(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> None:
     cluster_part.serve_chief(estimator)
 
 
-def run_evaluator(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> None:
+def run_evaluator(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> tuple[Any, Any]:
     """Evaluate new checkpoints, and export, until training has ended."""
-    evaluate_continuously(
-        estimator, evaluators_of(estimator, eval_spec), max_steps=train_spec.max_steps
-    )
+    evaluators = evaluators_of(estimator, eval_spec)
+    evaluate_continuously(estimator, evaluators, max_steps=train_spec.max_steps)
+    return last_results(evaluators, several=not isinstance(eval_spec, EvalSpec))
 
 
 _ROLES: dict[str, Role] = {

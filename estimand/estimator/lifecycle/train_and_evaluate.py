@@ -8,6 +8,7 @@ from typing import Any
 
 from estimand.core.errors import SpecTypeError
 from estimand.core.spec import EvalSpec, TrainSpec
+from estimand.core.tracebacks import folded
 from estimand.estimator.estimator import Estimator
 from estimand.estimator.lifecycle import roles
 from estimand.estimator.lifecycle.evaluator import evaluators_of
@@ -18,7 +19,7 @@ _log = logging.getLogger("tensorflow")
 
 def train_and_evaluate(
     estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec | Sequence[EvalSpec]
-) -> Any:
+) -> tuple[Any, Any]:
     """Train to the end, evaluating new checkpoints and exporting on the way.
 
     Alone in its process, it trains in one go and evaluates in between, on the variables as they
@@ -32,7 +33,8 @@ def train_and_evaluate(
 
     Returns:
       (metrics, exports): the result of the last evaluation, and what each exporter returned. For
-      a list of EvalSpecs both are dicts by name. In a cluster, None.
+      a list of EvalSpecs both are dicts by name. In a cluster the evaluator gets them; processes
+      that evaluate nothing get ({}, []).
 
     >>> import estimand as est, numpy as np, tensorflow as tf, tempfile
     >>> def input_fn():
@@ -51,13 +53,15 @@ def train_and_evaluate(
     >>> bool(metrics["loss"] < 0.01), int(metrics["global_step"]), exports
     (True, 100, [])
     """
-    _check(estimator, train_spec)
-    evaluators_of(estimator, eval_spec)  # complains now, not after the training
-    config = estimator.config
-    if not config.cluster_spec and config.task_type != roles.EVALUATOR:
-        _log.info("Running training and evaluation locally (non-distributed).")
-        return run_local(estimator, train_spec, eval_spec)
-    return roles.role(config)(estimator, train_spec, eval_spec)
+    with folded():
+        _check(estimator, train_spec)
+        evaluators_of(estimator, eval_spec)  # complains now, not after the training
+        config = estimator.config
+        if not config.cluster_spec and config.task_type != roles.EVALUATOR:
+            _log.info("Running training and evaluation locally (non-distributed).")
+            return run_local(estimator, train_spec, eval_spec)
+        result = roles.role(config)(estimator, train_spec, eval_spec)
+        return ({}, []) if result is None else result
 
 
 def _check(estimator: Any, train_spec: Any) -> None:
