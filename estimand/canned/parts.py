@@ -162,7 +162,7 @@ def _sizes(hidden_units: Any) -> list[int]:
         pass
     raise ConfigError(
         "hidden_units must be the numbers of units of the hidden layers, such as [64, 32]. "
-        f"Given: {hidden_units!r}."
+        f"Given: {hidden_units!r}. They come before feature_columns."
     )
 
 

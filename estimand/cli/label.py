@@ -10,6 +10,8 @@ import click
 
 from estimand.cli.quiet import quiet_start
 
+_BEGINNINGS = {b"\xff\xd8": "JPEG", b"\x89PNG": "PNG", b"GIF8": "GIF", b"BM": "BMP"}
+
 
 @click.command()
 @click.option("--model", "directory", required=True, type=click.Path(), help="Of retrain --out.")
@@ -24,6 +26,10 @@ def label(
     for path in images:
         if not os.path.isfile(path):
             raise click.UsageError(f"There is no image {path!r}.")
+        if not _is_image(path):
+            raise click.UsageError(
+                f"{path!r} is no image: give files of {', '.join(_BEGINNINGS.values())}."
+            )
     problem = None
     with quiet_start(context.obj["verbose"]):
         from estimand.core.errors import EstimandError
@@ -39,6 +45,11 @@ def label(
     with model:
         for path in images:
             _show(path, _likely(model, path, names, top), as_json, len(images) > 1)
+
+
+def _is_image(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(8).startswith(tuple(_BEGINNINGS))
 
 
 def _export(directory: str) -> str:

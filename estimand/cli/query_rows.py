@@ -158,11 +158,12 @@ def show_model(called: Called) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from estimand.export.arrays import shape_text
+    from estimand.export.arrays import feature_rows, shape_text
 
     for one in called.client.status(called.model, version=called.version):
         click.echo(f"{called.model} {one}")
     found = called.client.metadata(called.model, version=called.version, label=called.label)
+    features = called.client.features(called.model, version=called.version, label=called.label)
     for name, signature in sorted(found.items()):
         method = signature.method.rpartition("/")[2]
         table = Table(title=escape(f"{name} ({method})"), title_justify="left", title_style="bold")
@@ -172,4 +173,7 @@ def show_model(called: Called) -> None:
             for key, info in getattr(signature, part).items():
                 kind = " ".join(filter(None, (info.kind, info.dtype)))
                 table.add_row(part[:-1], *map(escape, (key, kind, shape_text(info.shape))))
+            if part == "inputs" and signature.takes_examples:
+                for key, kind, shape in feature_rows(features):
+                    table.add_row("feature", *map(escape, (key, kind, shape)))
         Console().print(table)

@@ -53,6 +53,7 @@ def describe(export: str, graphs: list[Any], card: dict[str, Any]) -> dict[str, 
         **{name: card[name] for name in told if card.get(name) is not None},
         "trainable_parameters": card.get("trainable_parameters"),
         "metrics": card.get("metrics", {}),
+        "examples": card.get("examples", {}),
         "graphs": [{"tags": list(g.tags), "signatures": g.signatures} for g in graphs],
     }
 
@@ -66,14 +67,14 @@ def print_facts(console: Console, facts: dict[str, Any]) -> None:
     console.print(summary)
     for graph in facts["graphs"]:
         for name, signature in graph["signatures"].items():
-            console.print(_table(name, ", ".join(graph["tags"]), signature))
+            console.print(_table(name, ", ".join(graph["tags"]), signature, facts["examples"]))
 
 
-def _table(name: str, tags: str, signature: dict[str, Any]) -> Table:
+def _table(name: str, tags: str, signature: dict[str, Any], examples: dict[str, Any]) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
-    from estimand.export.arrays import shape_text
+    from estimand.export.arrays import feature_rows, shape_text
 
     method = signature["method"].rpartition("/")[2]
     title = escape(f"{name} ({method}; {tags})")
@@ -86,6 +87,9 @@ def _table(name: str, tags: str, signature: dict[str, Any]) -> Table:
             tensors = "\n".join(info.get("parts", [info["tensor"]]))
             shape = shape_text(info["shape"])
             table.add_row(part[:-1], *map(escape, (key, kind, shape, tensors)))
+            if part == "inputs" and (info["dtype"], info["shape"]) == ("string", [None]):
+                for row in feature_rows(examples):
+                    table.add_row("feature", *map(escape, row), "")
     return table
 
 

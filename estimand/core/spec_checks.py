@@ -231,6 +231,8 @@ def _how_to_make_a_tensor(value: Any) -> str:
         return ". Make it dense with tf.sparse.to_dense(...)."
     if isinstance(value, tf.RaggedTensor):
         return ". Make it dense with .to_tensor()."
+    if isinstance(value, list | tuple):
+        return ". Give them names: {'name': tensor, ...}."
     if type(value).__name__ == "KerasTensor":
         return ". Call the Keras model on the features; this is its symbolic output."
     return ""

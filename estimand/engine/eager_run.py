@@ -162,7 +162,9 @@ def trained_pairs(gradients: Sequence[Any], variables: Sequence[Any]) -> list[tu
     if not pairs:
         raise ModelFnError(
             "est.minimize: the loss depends on none of the trainable variables "
-            f"({', '.join(v.name for v in variables[:5]) or 'there are none'})."
+            f"({', '.join(v.name for v in variables[:5]) or 'there are none'}). Compute it from "
+            "what layers or variables of this model_fn give; tf.argmax, tf.round, comparisons and "
+            "integers let no gradient through."
         )
     return pairs
 

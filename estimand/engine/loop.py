@@ -135,8 +135,10 @@ class TrainingLoop:
                 # A v1 session finds out by trying: hooks are asked once more, and see no result.
                 self._hooks.before_run(self._step, self._increment)
                 self._tell_what_is_left_over()
+                self._tell_of_an_early_end()
                 break
             if not self._run_block(steps):
+                self._tell_of_an_early_end()
                 break
 
     def _agree_on_the_end(self, team: Team) -> None:
@@ -161,6 +163,15 @@ class TrainingLoop:
                 "there were not enough for all of them.",
                 left,
                 "batch" if left == 1 else "batches",
+            )
+
+    def _tell_of_an_early_end(self) -> None:
+        if self._target is not None and 0 < self._step < self._target:
+            logging.getLogger("estimand").warning(
+                "train: the input ended at step %d, before step %d was reached. To go through the "
+                "data again and again, let input_fn return dataset.repeat().",
+                self._step,
+                self._target,
             )
 
     def _finished(self) -> bool:

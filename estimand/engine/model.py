@@ -152,6 +152,10 @@ class LiveModel:
             self._programs[key] = make()
         return self._programs[key]
 
+    def graphs(self) -> list[tf.Graph]:
+        """Those of the traces there are."""
+        return [trace.graph for traces in self._traces.values() for trace in traces.values()]
+
     def drop(self, trace: Trace) -> None:
         """Let the next call build this mode anew: hooks have added to the graph."""
         for traces in self._traces.values():

@@ -277,14 +277,27 @@ def building_scopes(seed: int | None) -> Iterator[None]:
             random.setstate(state)
 
 
+def _advice(returned: Any) -> str:
+    if returned is None:
+        return (
+            "Is a return missing in one of the branches? End each with return est.EstimatorSpec("
+            "mode, ...)."
+        )
+    if hasattr(returned, "compile") and hasattr(returned, "fit"):
+        return (
+            "Call the Keras model on the features and make a spec of what it gives; or compile it "
+            "and write est.keras.model_to_estimator(model)."
+        )
+    return "Return est.EstimatorSpec(mode, loss=..., train_op=...) or the like."
+
+
 def _checked_spec(spec: Any, mode: str) -> EstimatorSpec:
     if hasattr(spec, "as_estimator_spec"):
         spec = spec.as_estimator_spec()
     if not isinstance(spec, EstimatorSpec):
         raise ModelFnError(
             "model_fn should return an EstimatorSpec. "
-            f"In mode {mode!r} it returned {type(spec).__name__}: {spec!r}. "
-            "Return est.EstimatorSpec(mode, loss=..., train_op=...) or the like."
+            f"In mode {mode!r} it returned {type(spec).__name__}: {spec!r}. {_advice(spec)}"
         )
     if spec.mode is None:  # a model function for one mode need not know it
         spec = EstimatorSpec(**{**spec._asdict(), "mode": mode})

@@ -42,10 +42,10 @@ def hooks(given: Iterable[Any] | None) -> list[Any]:
     listed = _listed("hooks", given, "hooks must be a list of SessionRunHook")
     for hook in listed:
         if not isinstance(hook, tf.compat.v1.train.SessionRunHook):
-            raise SpecTypeError(
-                f"Hooks must be a SessionRunHook, given: {hook!r}. "
-                "Derive the class from est.SessionRunHook."
-            )
+            advice = "Derive the class from est.SessionRunHook."
+            if isinstance(hook, type) and issubclass(hook, tf.compat.v1.train.SessionRunHook):
+                advice = f"That is the class; pass an instance: {hook.__name__}(...)."
+            raise SpecTypeError(f"Hooks must be a SessionRunHook, given: {hook!r}. {advice}")
     return listed
 
 

@@ -25,6 +25,7 @@ from estimand.engine.model_dir import anchored
 from estimand.estimator import checks, cluster_part, evaluating, exporting, predicting, training
 from estimand.estimator.model_fn import call_model_fn, check_model_fn
 from estimand.estimator.surroundings import engine_scope
+from estimand.export.deriving import TrainedOn
 
 _log = logging.getLogger("tensorflow")
 
@@ -78,6 +79,7 @@ class Estimator:
             raise ConfigError("model_fn must be provided to Estimator.")
         check_model_fn(model_fn, params)
         self._model_fn = model_fn
+        self._trained_on: TrainedOn | None = None
         self._live: LiveModel | None = None
         self._live_for_evaluation: LiveModel | None = None
         self._apart: dict[bool, LiveModel] = {}
@@ -346,6 +348,10 @@ class Estimator:
     def _model_is_gone(self) -> bool:
         store = self._live_model.store
         return store.outlived_its_checkpoint and self.latest_checkpoint() is None
+
+    def _receiver_of_its_input(self) -> Callable[[], Any]:
+        """A serving_input_receiver_fn with the features of the input that was last seen."""
+        return exporting.derived_receiver_fn(self)
 
     def _eager_runner(self, mode: str, seed: int) -> EagerRunner:
         store = self._live_model.store

@@ -30,6 +30,7 @@ from estimand.estimator.reading import (
 )
 from estimand.estimator.surroundings import model_seed
 from estimand.evaluation.evaluate import run_evaluation
+from estimand.export.deriving import TrainedOn
 from estimand.inputs.contract import ModelInput, call_input_fn
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def evaluate(
     given = call_input_fn(
         input_fn, mode=ModeKeys.EVAL, params=estimator.params, config=estimator.config
     )
+    estimator._trained_on = estimator._trained_on or TrainedOn.of(given)
     eagerly = estimator._config.run_eagerly
     with faults.told_plainly(lambda: given, eager=eagerly):
         if eagerly:

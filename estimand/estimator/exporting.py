@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from estimand.core import expectations
 from estimand.core.errors import ConfigError, NoCheckpointError, SpecError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
@@ -19,7 +20,7 @@ from estimand.engine.substitutes import substitutes
 from estimand.engine.tracing import Trace, trace_model
 from estimand.estimator.reading import model_to_read, wait_for_files
 from estimand.estimator.surroundings import engine_scope, model_seed
-from estimand.export import card, flat_graph, saved_model, signatures, versions
+from estimand.export import card, deriving, flat_graph, saved_model, signatures, versions
 from estimand.export.saved_model import ModeGraph
 
 if TYPE_CHECKING:
@@ -72,6 +73,21 @@ def export(
     return os.fsencode(written)
 
 
+def derived_receiver_fn(estimator: Estimator) -> Callable[[], Any]:
+    """For exporters that were given none: what the model was trained on, or evaluated."""
+    if estimator._trained_on is None:
+        raise ConfigError(
+            "A serving_input_receiver_fn can only be derived after training or evaluating in this "
+            "process. Make one with est.export.build_serving_input_receiver_fn_from_input_fn("
+            "input_fn)."
+        )
+    columns = None
+    if getattr(estimator._model_fn, "__module__", "").startswith("estimand.canned"):
+        # Only there it is sure that nothing but the columns is read; weights are for training.
+        columns = [c for g in estimator._live_model.graphs() for c in expectations.columns(g)]
+    return deriving.receiver_fn_for(estimator._trained_on, columns or None)
+
+
 def _check(base: Any, receiver_fns: Mapping[str, Any]) -> None:
     if not base:
         raise ConfigError(f"export_dir_base must be the path of a directory, given: {base!r}.")
@@ -84,6 +100,7 @@ def _check(base: Any, receiver_fns: Mapping[str, Any]) -> None:
         if function is None:
             raise ConfigError(
                 "An input_receiver_fn must be defined. Make one with est.export."
+                "build_serving_input_receiver_fn_from_input_fn(input_fn), "
                 "build_parsing_serving_input_receiver_fn(feature_spec) or "
                 "build_raw_serving_input_receiver_fn(features)."
             )

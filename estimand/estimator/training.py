@@ -39,6 +39,7 @@ from estimand.estimator.eager_training import train_eagerly
 from estimand.estimator.input_start import Start
 from estimand.estimator.surroundings import NO_STEPS, in_use, make_writer, model_seed
 from estimand.estimator.training_hooks import assemble
+from estimand.export.deriving import TrainedOn
 from estimand.inputs.contract import ModelInput, call_input_fn
 
 if TYPE_CHECKING:
@@ -192,6 +193,7 @@ class _Run:
             config=estimator.config,
             input_context=input_context(estimator._config.train_distribute),
         )
+        estimator._trained_on = TrainedOn.of(self.given)
         self.given = own_share(self.given, input_fn, estimator._config.train_distribute)
         self._again = functools.partial(self._call_input_fn, input_fn)
         return self.given

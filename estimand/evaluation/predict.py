@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core.errors import SpecError
+from estimand.core.names import did_you_mean
 from estimand.engine import block_mode
 from estimand.engine.compiled import PLAIN, SINGLE_THREAD, Compiled
 from estimand.engine.feeding import Feeder
@@ -46,7 +47,7 @@ def selected_predictions(trace: BuiltModel, predict_keys: Any) -> Any:
     if not chosen:
         raise SpecError(
             f"Expected to run at least one output from {predictions.keys()}, "
-            f"provided {predict_keys}."
+            f"provided {predict_keys}.{did_you_mean(next(iter(predict_keys), ''), predictions)}"
         )
     return chosen
 

@@ -30,6 +30,7 @@ _HOME = {
     "build_parsing_serving_input_receiver_fn": _RECEIVERS,
     "build_raw_serving_input_receiver_fn": _RECEIVERS,
     "build_raw_supervised_input_receiver_fn": _RECEIVERS,
+    "build_serving_input_receiver_fn_from_input_fn": "estimand.export.deriving",
     "build_supervised_input_receiver_fn_from_input_fn": _RECEIVERS,
     "to_frozen_graph": _CONVERTING,
     "to_onnx": _CONVERTING,
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from estimand.export.converting import to_frozen_graph as to_frozen_graph
     from estimand.export.converting import to_onnx as to_onnx
     from estimand.export.converting import to_tflite as to_tflite
+    from estimand.export.deriving import (
+        build_serving_input_receiver_fn_from_input_fn as build_serving_input_receiver_fn_from_input_fn,  # noqa: E501
+    )
     from estimand.export.receivers import ServingInputReceiver as ServingInputReceiver
     from estimand.export.receivers import SupervisedInputReceiver as SupervisedInputReceiver
     from estimand.export.receivers import TensorServingInputReceiver as TensorServingInputReceiver

@@ -45,6 +45,22 @@ class TensorInfo:
         return f"{self.name} ({kind}{self.dtype}, {shape_text(self.shape)})"
 
 
+def feature_rows(features: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Name, type and shape of what tf.Examples hold, for a table.
+
+    >>> feature_rows({"age": {"dtype": "float32", "shape": [None], "default": 0.0}})
+    [('age', 'float32 (0.0 if missing)', '[?]')]
+    """
+    return [
+        (name, f"{one['dtype']}{_if_missing(one)}", shape_text(one.get("shape")))
+        for name, one in features.items()
+    ]
+
+
+def _if_missing(feature: Mapping[str, Any]) -> str:
+    return f" ({feature['default']!r} if missing)" if "default" in feature else ""
+
+
 def shape_text(shape: Any) -> str:
     """A shape as people write it; `?` where any size will do.
 

@@ -21,8 +21,10 @@ import numpy as np
 import tensorflow as tf
 
 from estimand import __version__
+from estimand.core.modes import ModeKeys
 from estimand.engine.events import event_files, read_events
 from estimand.export import reading
+from estimand.export.example_features import example_features
 from estimand.export.saved_model import EXTRA_FOLDER, ModeGraph
 
 _STEP = "global_step"
@@ -51,6 +53,7 @@ class Notes:
     params: Any
     features: dict[str, Any] = field(default_factory=dict)
     signatures: dict[str, Any] = field(default_factory=dict)
+    examples: dict[str, Any] = field(default_factory=dict)  # what its tf.Examples hold
     variables: dict[str, Any] = field(default_factory=dict)
     parameters: int = 0
     step: int | None = None
@@ -84,6 +87,8 @@ class Notes:
                 name: reading.describe_signature(signature)
                 for name, signature in graph.signatures.items()
             }
+            if graph.mode == ModeKeys.PREDICT:
+                self.examples = example_features(graph.flat.graph.as_graph_def())
         first = graphs[0]
         for (name, (_, variable)), value in zip(
             first.flat.saved.items(), first.values, strict=True
@@ -109,6 +114,7 @@ class Notes:
                 "metrics": metrics or {},
                 "params": self.params,
                 "features": self.features,
+                "examples": self.examples,
                 "signatures": self.signatures,
                 "trainable_parameters": self.parameters,
                 "variables": self.variables,

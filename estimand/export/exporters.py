@@ -56,12 +56,12 @@ class _SavedModelExporter(Exporter):
         kind = type(self).__name__
         if not isinstance(name, str) or not name:
             raise ConfigError(f"{kind} needs a name, given: {name!r}. Give it a non-empty string.")
-        if not callable(serving_input_receiver_fn):
+        if serving_input_receiver_fn is not None and not callable(serving_input_receiver_fn):
             raise ConfigError(
-                f"{kind}({name!r}) needs a serving_input_receiver_fn, given: "
-                f"{serving_input_receiver_fn!r}. Make one with est.export."
-                "build_parsing_serving_input_receiver_fn(feature_spec) or "
-                "build_raw_serving_input_receiver_fn(features)."
+                f"{kind}({name!r}) needs a function as serving_input_receiver_fn, given: "
+                f"{serving_input_receiver_fn!r}. Leave it out to take what the input function "
+                "gives, or make one with est.export.build_parsing_serving_input_receiver_fn("
+                "feature_spec) or build_raw_serving_input_receiver_fn(features)."
             )
         if exports_to_keep is not None and exports_to_keep <= 0:
             raise ConfigError(
@@ -88,13 +88,23 @@ class _SavedModelExporter(Exporter):
         with card.noting(metrics=dict(eval_result or {}), exporter=self._name):
             result = estimator.export_saved_model(
                 export_path,
-                self._receiver_fn,
+                self._receiver_fn or self._derived(estimator),
                 assets_extra=self._assets_extra,
                 as_text=self._as_text,
                 checkpoint_path=checkpoint_path,
             )
         versions.collect_garbage(export_path, self._exports_to_keep)
         return result
+
+    def _derived(self, estimator: Any) -> ReceiverFn:
+        """From what the model was trained on, or evaluated: the input function in this process."""
+        derive = getattr(estimator, "_receiver_of_its_input", None)
+        if derive is None:
+            raise ConfigError(
+                f"{type(self).__name__}({self._name!r}) needs a serving_input_receiver_fn for a "
+                f"{type(estimator).__name__}."
+            )
+        return derive()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
@@ -106,7 +116,7 @@ class LatestExporter(_SavedModelExporter):
     def __init__(
         self,
         name: str,
-        serving_input_receiver_fn: ReceiverFn,
+        serving_input_receiver_fn: ReceiverFn | None = None,
         assets_extra: Mapping[str, str] | None = None,
         as_text: bool = False,
         exports_to_keep: int | None = 5,
@@ -133,7 +143,7 @@ class FinalExporter(_SavedModelExporter):
     def __init__(
         self,
         name: str,
-        serving_input_receiver_fn: ReceiverFn,
+        serving_input_receiver_fn: ReceiverFn | None = None,
         assets_extra: Mapping[str, str] | None = None,
         as_text: bool = False,
     ) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -18,6 +19,7 @@ from estimand.core.names import KnownNames, did_you_mean
 from estimand.export import reading
 from estimand.export.arrays import TensorInfo
 from estimand.export.composites import fed_arrays, joined_values, row_count
+from estimand.export.example_features import example_features
 from estimand.export.holding import Hold
 
 _ATTEMPTS = 5
@@ -77,9 +79,15 @@ class LoadedModel(Closing):
             hold.release()
             raise
         signatures = {
-            name: Signature(name, signature, self._session) for name, signature in described.items()
+            name: Signature(name, signature, self._session, lambda: self.features)
+            for name, signature in described.items()
         }
         self._signatures = KnownNames("signature", signatures)
+
+    @functools.cached_property
+    def features(self) -> dict[str, Any]:
+        """What its tf.Examples hold, where a signature takes them: type, shape and default."""
+        return example_features(self._session.graph.as_graph_def())
 
     @property
     def signatures(self) -> Mapping[str, Signature]:
@@ -98,9 +106,7 @@ class LoadedModel(Closing):
             f"model.signatures[name](...), with name from {sorted(self._signatures)}."
         )
 
-    def __call__(
-        self, inputs: Mapping[str, Any] | None = None, /, **more: Any
-    ) -> dict[str, np.ndarray]:
+    def __call__(self, inputs: Any = None, /, **more: Any) -> dict[str, np.ndarray]:
         return self.default(inputs, **more)
 
     def run(self, fetches: Any, feed_dict: Mapping[str, Any] | None = None) -> Any:
@@ -118,8 +124,15 @@ class LoadedModel(Closing):
 class Signature:
     """One way to call a loaded model."""
 
-    def __init__(self, name: str, described: Mapping[str, Any], session: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        described: Mapping[str, Any],
+        session: Any,
+        features: Callable[[], Mapping[str, Any]] = dict,
+    ) -> None:
         self.name = name
+        self._features = features
         self.method: str = described["method"]
         self.inputs = {k: TensorInfo.of(k, i) for k, i in described["inputs"].items()}
         self.outputs = {k: TensorInfo.of(k, i) for k, i in described["outputs"].items()}
@@ -130,13 +143,17 @@ class Signature:
         # Most signatures are dense all through: these need no look at each value.
         self._joins = any(info.kind for info in self.outputs.values())
 
-    def __call__(
-        self, inputs: Mapping[str, Any] | None = None, /, **more: Any
-    ) -> dict[str, np.ndarray]:
+    def __call__(self, inputs: Any = None, /, **more: Any) -> dict[str, np.ndarray]:
+        """Arrays by name; or rows: a list of dicts, or a DataFrame of pandas."""
+        if (rows := rows_in(inputs)) is not None and not more:
+            from estimand.export.rows import inputs_of_rows
+
+            inputs = inputs_of_rows(self, rows, self._features())
         if not isinstance(inputs, Mapping | None):
             raise InputError(
                 f"Signature {self.name!r} was called with a {type(inputs).__name__}; give its "
-                f"inputs by name: model({next(iter(self.inputs), 'x')}=...), or as a dict."
+                f"inputs by name: model({next(iter(self.inputs), 'x')}=...), or as a dict; or give "
+                "rows, a list of dicts or a DataFrame."
             )
         given = {**(inputs or {}), **more}
         if given.keys() != self.inputs.keys():
@@ -176,6 +193,26 @@ class Signature:
         inputs = ", ".join(map(str, self.inputs.values()))
         outputs = ", ".join(map(str, self.outputs.values()))
         return f"Signature({self.name!r}: {inputs} -> {outputs})"
+
+
+def rows_in(given: Any) -> list[dict[str, Any]] | None:
+    """The rows of a list of dicts, or of a DataFrame without its missing cells; else None."""
+    if hasattr(given, "columns") and hasattr(given, "to_dict") and hasattr(given, "index"):
+        given = given.to_dict("records")
+    elif not isinstance(given, list | tuple) or not given or not isinstance(given[0], Mapping):
+        return None
+    return [
+        {str(name): _plain(value) for name, value in row.items() if not _is_missing(value)}
+        for row in given
+    ]
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and value != value)
 
 
 def _signatures(directory: str, tags: tuple[str, ...]) -> dict[str, dict[str, Any]]:

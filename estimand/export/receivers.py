@@ -131,6 +131,7 @@ def build_parsing_serving_input_receiver_fn(
     """
 
     def serving_input_receiver_fn() -> ServingInputReceiver:
+        _check_not_called_by_hand()
         examples = tf.compat.v1.placeholder(
             tf.string, [default_batch_size], name="input_example_tensor"
         )
@@ -155,6 +156,7 @@ def build_raw_serving_input_receiver_fn(
     """
 
     def serving_input_receiver_fn() -> ServingInputReceiver:
+        _check_not_called_by_hand()
         placeholders = _placeholders(features, "feature", default_batch_size)
         return ServingInputReceiver(placeholders, placeholders)
 
@@ -217,6 +219,14 @@ def build_supervised_input_receiver_fn_from_input_fn(
 
 
 # ------------------------------------------------------------------ checks
+
+
+def _check_not_called_by_hand() -> None:
+    if tf.executing_eagerly():
+        raise SpecError(
+            "A receiver function was called outside of an export. Pass the function itself, "
+            "without (): export_saved_model(folder, receiver_fn)."
+        )
 
 
 def _named_tensors(values: Any, what: str, integer_keys: bool = False) -> dict[Any, Any]:

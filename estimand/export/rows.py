@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core.errors import InputError
+from estimand.core.names import did_you_mean, listed
 from estimand.export.arrays import TensorInfo
 from estimand.export.composites import rows_of
 from estimand.export.loading import LoadedModel, Signature
@@ -77,7 +78,8 @@ def predict_rows(
     model: LoadedModel, signature: Signature, rows: Iterable[Row], batch_size: int
 ) -> Iterator[dict[str, Any]]:
     """One dict of plain values per row."""
-    schema = model.card.get("features", {}).get("infer", {}).get("features", {})
+    described = model.card.get("features", {}).get("infer", {}).get("features", {})
+    schema = {**described, **model.features}
     source = iter(rows)
     done = 0
     while batch := list(itertools.islice(source, batch_size)):
@@ -250,7 +252,7 @@ def _cell(row: Mapping[str, Any], info: TensorInfo, number: int) -> Any:
     if info.name not in row:
         raise InputError(
             f"Row {number + 1} lacks {info.name!r}, which the signature takes as {info}. "
-            f"It has: {sorted(row)}."
+            f"It has: {listed(row)}.{did_you_mean(info.name, row)}"
         )
     where = f"Row {number + 1}, {info.name!r}"
     value = _converted(row[info.name], info.dtype, where, varying=info.kind is not None)
@@ -272,6 +274,8 @@ def _converted(value: Any, dtype: str, where: str, varying: bool = False) -> Any
         text = value.strip()
         if not text and varying:
             return None
+        if not text:
+            raise InputError(f"{where}: the cell is empty, but the model takes a {dtype} there.")
         try:
             parsed = json.loads(text.lower() if text in ("True", "False") else text)
         except ValueError:
@@ -297,7 +301,24 @@ def example_of_row(row: Mapping[str, Any], schema: Mapping[str, Any], number: in
         dtype = schema.get(name, {}).get("dtype") or _guessed_dtype(value)
         values = _converted(value, dtype, f"Row {number + 1}, {name!r}")
         features[name] = _feature(np.array(values).ravel().tolist(), dtype)
+    for name, info in schema.items():
+        if info.get("required") and name not in features:
+            raise _required(name, info, row, number)
     return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
+def _required(
+    name: str, info: Mapping[str, Any], row: Mapping[str, Any], number: int
+) -> InputError:
+    if name in row:
+        return InputError(
+            f"Row {number + 1}, {name!r}: the cell is empty, but the model takes a {info['dtype']} "
+            "there and has no default for it."
+        )
+    return InputError(
+        f"Row {number + 1} lacks {name!r}, which the model takes as {info['dtype']} and has no "
+        f"default for. It has: {listed(row)}.{did_you_mean(name, row)}"
+    )
 
 
 def _guessed_dtype(value: Any) -> str:

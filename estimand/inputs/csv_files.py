@@ -246,6 +246,11 @@ class CsvReading:
         self._columns = columns
         self._counter = SkipCounter() if asked.on_error == "skip" else None
 
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """By column, what stands for a missing value."""
+        return {c.name: c.default for c in self._columns.read if c.default is not None}
+
     def dataset(self, order: Order, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
         share, comment = self._lines.share_of(context), self._asked.comment
         share.check_not_empty(_WHERE, comment, self._can_be_read)

@@ -150,6 +150,17 @@ class Client(Closing):
         ends = self._ends(timeout)
         return self._call(which, lambda left: self._transport.metadata(which, left), ends)
 
+    def features(
+        self,
+        model: str,
+        *,
+        version: int | None = None,
+        label: str | None = None,
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
+        """What the tf.Examples of a model hold; empty if it takes none, or the server says not."""
+        return dict(self._learn(Which(model, version, label), self._ends(timeout)).features)
+
     def models(self, *, timeout: float | None = None) -> list[str]:
         """The names of all models. TensorFlow Serving does not tell: NotImplementedError."""
         ends = self._ends(timeout)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from estimand.core.errors import InputError
-from estimand.export.arrays import TensorInfo, shape_text
+from estimand.export.arrays import TensorInfo
 from estimand.export.composites import fed_arrays, joined_values
+from estimand.export.example_features import feature_text
 from estimand.export.reading import describe_signature
 from estimand.export.rows import example_of_row, inputs_of_rows
 from estimand.serving.parts import part_names
@@ -175,17 +176,11 @@ def _of_rows(
         if known.features and not set(names) & set(known.features):
             raise InputError(
                 f"What was given, {names}, has none of the features of this model's tf.Examples: "
-                f"{', '.join(_feature_text(one) for one in known.features.items())}. The "
+                f"{', '.join(feature_text(*one) for one in known.features.items())}. The "
                 f"{signature}."
             )
         rows = [_plain_row(row) for row in rows]
     return inputs_of_rows(signature, rows, known.features)
-
-
-def _feature_text(feature: tuple[str, Any]) -> str:
-    name, info = feature
-    shape = info.get("shape")
-    return f"{name} ({info.get('dtype')}, {shape_text(shape and [None, *shape[1:]])})"
 
 
 def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -317,6 +317,108 @@ def test_a_finished_training_says_so(tmp_path: Path, caplog) -> None:
     )
 
 
+def test_an_input_that_ends_too_early_is_told(tmp_path: Path, caplog) -> None:
+    model = est.LinearClassifier(COLUMNS, str(tmp_path), config=config())
+    model.train(lambda: rows().batch(32), max_steps=100)
+    [record] = [r for r in caplog.records if r.name == "estimand"]
+    assert record.getMessage() == (
+        "train: the input ended at step 2, before step 100 was reached. To go through the data "
+        "again and again, let input_fn return dataset.repeat()."
+    )
+
+
+# Things of the wrong kind
+
+
+def returning(value: Any) -> Callable[..., Any]:
+    def model_fn(features, labels, mode):
+        return value
+
+    return model_fn
+
+
+def test_model_fn_returns_nothing(tmp_path: Path) -> None:
+    assert message(lambda: train(returning(None), tmp_path)) == (
+        "model_fn should return an EstimatorSpec. In mode 'train' it returned NoneType: None. Is "
+        "a return missing in one of the branches? End each with return est.EstimatorSpec(mode, "
+        "...)."
+    )
+
+
+def test_model_fn_returns_a_tuple(tmp_path: Path) -> None:
+    assert message(lambda: train(returning((1.0, None)), tmp_path)) == (
+        "model_fn should return an EstimatorSpec. In mode 'train' it returned tuple: (1.0, None). "
+        "Return est.EstimatorSpec(mode, loss=..., train_op=...) or the like."
+    )
+
+
+def test_model_fn_returns_a_keras_model(tmp_path: Path) -> None:
+    model = keras.Sequential([keras.layers.Dense(1)], name="net")
+    assert message(lambda: train(returning(model), tmp_path)) == (
+        "model_fn should return an EstimatorSpec. In mode 'train' it returned Sequential: "
+        "<Sequential name=net, built=False>. Call the Keras model on the features and make a spec "
+        "of what it gives; or compile it and write est.keras.model_to_estimator(model)."
+    )
+
+
+def test_predictions_are_a_list(tmp_path: Path) -> None:
+    def model_fn(features, labels, mode):
+        return est.EstimatorSpec(mode, predictions=[features["age"]])
+
+    model = est.Estimator(model_fn, str(tmp_path), config())
+    assert message(lambda: next(model.predict(batches))).endswith(
+        ". Give them names: {'name': tensor, ...}."
+    )
+
+
+def test_the_loss_depends_on_nothing(tmp_path: Path) -> None:
+    def model_fn(features, labels, mode):
+        logits = keras.layers.Dense(2, name="logits")(features["x"])
+        loss = tf.reduce_mean(tf.cast(tf.argmax(logits, 1), tf.float32))
+        return est.minimize(keras.optimizers.Adam(), loss)
+
+    assert message(lambda: train(model_fn, tmp_path)) == (
+        "est.minimize: the loss depends on none of the trainable variables (logits/kernel:0, "
+        "logits/bias:0). Compute it from what layers or variables of this model_fn give; "
+        "tf.argmax, tf.round, comparisons and integers let no gradient through."
+    )
+
+
+def test_a_hook_is_given_as_a_class(tmp_path: Path) -> None:
+    model = est.LinearClassifier(COLUMNS, str(tmp_path), config=config())
+    assert message(lambda: model.train(batches, hooks=[est.StepCounterHook], steps=1)) == (
+        "Hooks must be a SessionRunHook, given: <class 'estimand.hooks.step_counter."
+        "StepCounterHook'>. That is the class; pass an instance: StepCounterHook(...)."
+    )
+
+
+def test_predict_keys_are_misspelt(tmp_path: Path) -> None:
+    def model_fn(features, labels, mode):
+        return est.EstimatorSpec(mode, predictions={"class": features["age"]})
+
+    model = est.Estimator(model_fn, str(tmp_path), config())
+    assert message(lambda: next(model.predict(batches, predict_keys=["clas"]))) == (
+        "Expected to run at least one output from dict_keys(['class']), provided ['clas']. Did "
+        "you mean 'class'?"
+    )
+
+
+def test_a_receiver_function_is_called_instead_of_passed() -> None:
+    receiver_fn = est.export.build_raw_serving_input_receiver_fn({"x": tf.zeros([1, 4])})
+    assert message(receiver_fn) == (
+        "A receiver function was called outside of an export. Pass the function itself, without "
+        "(): export_saved_model(folder, receiver_fn)."
+    )
+
+
+def test_hidden_units_and_columns_are_swapped(tmp_path: Path) -> None:
+    model = est.DNNClassifier(4, COLUMNS, str(tmp_path), config=config())
+    assert message(lambda: model.train(batches, steps=1)) == (
+        "hidden_units must be the numbers of units of the hidden layers, such as [64, 32]. Given: "
+        "4. They come before feature_columns."
+    )
+
+
 # Tracebacks
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimand.serving.page.example_features import example_features
+from estimand.export.example_features import example_features
 
 SPEC = {
     "price": tf.io.FixedLenFeature([2, 3], tf.float32),
@@ -12,9 +12,9 @@ SPEC = {
     "count": tf.io.FixedLenFeature([], tf.int64, default_value=0),
 }
 FOUND = {
-    "price": {"dtype": "float32", "shape": [None, 2, 3]},
+    "price": {"dtype": "float32", "shape": [None, 2, 3], "required": True},
     "word": {"dtype": "string", "shape": [None, None]},
-    "count": {"dtype": "int64", "shape": [None]},
+    "count": {"dtype": "int64", "shape": [None], "default": 0},
 }
 
 

@@ -8,8 +8,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from estimand.export.example_features import example_features
 from estimand.export.reading import describe_signature
-from estimand.serving.page.example_features import example_features
 from estimand.serving.parts import part_names
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def describe(name: str, number: int, servable: Servable) -> dict[str, Any]:
             "action": _ACTIONS.get(described["method"], "predict"),
             "inputs": described["inputs"],
             "outputs": described["outputs"],
+            "features": features if takes_examples(described["inputs"]) else {},
             **_request(key, described, features),
         }
     return {"model": name, "version": str(number), "signatures": found, "features": features}

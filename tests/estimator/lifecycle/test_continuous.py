@@ -124,7 +124,8 @@ def test_evaluator_task_follows_and_ends(tmp_path: Path, monkeypatch: Any) -> No
     monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
     model = line.estimator(tmp_path)
     spec = line.eval_spec(start_delay_secs=0)
-    assert est.train_and_evaluate(model, line.train_spec(5), spec) is None
+    metrics, exports = est.train_and_evaluate(model, line.train_spec(5), spec)
+    assert (metrics["global_step"], exports) == (5, [])
     assert line.evaluated_steps(model) == [5]
 
 
@@ -167,7 +168,8 @@ def test_chief_alone_trains_and_says_when_it_is_done(tmp_path: Path, monkeypatch
     monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
     model = line.estimator(tmp_path)
     train_spec = est.TrainSpec(lambda: line.train_input_fn().take(4))
-    assert est.train_and_evaluate(model, train_spec, line.eval_spec()) is None
+    metrics, exports = est.train_and_evaluate(model, train_spec, line.eval_spec())
+    assert (metrics, exports) == ({}, [])
     assert line.evaluated_steps(model) == []
     record = stop_record.read(tmp_path)
     assert record is not None and record.step == 4

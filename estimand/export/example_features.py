@@ -7,7 +7,11 @@ from typing import Any
 
 import tensorflow as tf
 
-Feature = dict[str, Any]  # dtype; shape, with None for the rows and for any number of values
+from estimand.export.arrays import shape_text
+
+# dtype; shape, with None for the rows and for any number of values; and either required, or the
+# default where there is one.
+Feature = dict[str, Any]
 
 
 def example_features(graph: Any) -> dict[str, Feature]:
@@ -17,7 +21,7 @@ def example_features(graph: Any) -> dict[str, Feature]:
     ...     examples = tf.compat.v1.placeholder(tf.string, [None])
     ...     _ = tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([2], tf.float32)})
     >>> example_features(graph.as_graph_def())
-    {'x': {'dtype': 'float32', 'shape': [None, 2]}}
+    {'x': {'dtype': 'float32', 'shape': [None, 2], 'required': True}}
     """
     found: dict[str, Feature] = {}
     for nodes in _node_lists(graph):
@@ -39,7 +43,7 @@ def _of_version_2(node: Any, nodes: Mapping[str, Any]) -> Iterator[tuple[str, Fe
     sparse, dense, ragged = (_strings(node.input[i], nodes) for i in (2, 3, 4))
     yield from _varying(sparse, node.attr["sparse_types"].list.type)
     yield from _varying(ragged, node.attr["ragged_value_types"].list.type)
-    yield from _dense(dense, node)
+    yield from _dense(dense, node, node.input[5:], nodes)
 
 
 def _of_version_1(node: Any, nodes: Mapping[str, Any]) -> Iterator[tuple[str, Feature]]:
@@ -47,14 +51,14 @@ def _of_version_1(node: Any, nodes: Mapping[str, Any]) -> Iterator[tuple[str, Fe
     sparse = [key for one in node.input[2:first] for key in _strings(one, nodes)]
     dense = [key for one in node.input[first : first + count] for key in _strings(one, nodes)]
     yield from _varying(sparse, node.attr["sparse_types"].list.type)
-    yield from _dense(dense, node)
+    yield from _dense(dense, node, node.input[first + count :], nodes)
 
 
 def _of_single(node: Any, nodes: Mapping[str, Any]) -> Iterator[tuple[str, Feature]]:
     sparse = [key.decode("utf-8", "replace") for key in node.attr["sparse_keys"].list.s]
     dense = [key.decode("utf-8", "replace") for key in node.attr["dense_keys"].list.s]
     yield from _varying(sparse, node.attr["sparse_types"].list.type)
-    yield from _dense(dense, node)
+    yield from _dense(dense, node, node.input[1:], nodes)
 
 
 _READERS = {
@@ -69,17 +73,48 @@ def _varying(names: Iterable[str], types: Iterable[int]) -> Iterator[tuple[str, 
         yield name, {"dtype": tf.as_dtype(number).name, "shape": [None, None]}
 
 
-def _dense(names: Iterable[str], node: Any) -> Iterator[tuple[str, Feature]]:
+def _dense(
+    names: Iterable[str], node: Any, defaults: Iterable[str], nodes: Mapping[str, Any]
+) -> Iterator[tuple[str, Feature]]:
     types, shapes = node.attr["Tdense"].list.type, node.attr["dense_shapes"].list.shape
-    for name, number, shape in zip(names, types, shapes, strict=False):
+    for name, number, shape, default in zip(names, types, shapes, defaults, strict=False):
         sizes = [size.size if size.size >= 0 else None for size in shape.dim]
-        yield name, {"dtype": tf.as_dtype(number).name, "shape": [None, *sizes]}
+        feature = {"dtype": tf.as_dtype(number).name, "shape": [None, *sizes]}
+        yield name, {**feature, **_default(_constant(default, nodes))}
+
+
+def _default(value: Any) -> dict[str, Any]:
+    if value is None:  # computed, by whatever
+        return {}
+    if not value.size:
+        return {"required": True}
+    same = value.ravel()[:1] if (value == value.ravel()[0]).all() else value
+    plain = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in same.tolist()]
+    return {"default": plain[0] if len(plain) == 1 else plain}
+
+
+def _constant(reference: str, nodes: Mapping[str, Any]) -> Any:
+    node = nodes.get(reference.lstrip("^").split(":")[0])
+    while node is not None and node.op in ("Reshape", "Identity"):  # around defaults
+        node = nodes.get(node.input[0].split(":")[0])
+    if node is None or node.op != "Const":
+        return None
+    return tf.make_ndarray(node.attr["value"].tensor)
 
 
 def _strings(reference: str, nodes: Mapping[str, Any]) -> list[str]:
     """The values of a constant; none if it is no constant."""
-    node = nodes.get(reference.lstrip("^").split(":")[0])
-    if node is None or node.op != "Const":
-        return []
-    values = tf.make_ndarray(node.attr["value"].tensor).ravel()
-    return [value.decode("utf-8", "replace") for value in values]
+    values = _constant(reference, nodes)
+    return [] if values is None else [v.decode("utf-8", "replace") for v in values.ravel()]
+
+
+def feature_text(name: str, feature: Mapping[str, Any]) -> str:
+    """A feature in a few words.
+
+    >>> feature_text("age", {"dtype": "float32", "shape": [None], "default": 0.0})
+    'age (float32, [?], 0.0 if missing)'
+    """
+    parts = [str(feature.get("dtype")), shape_text(feature.get("shape"))]
+    if "default" in feature:
+        parts.append(f"{feature['default']!r} if missing")
+    return f"{name} ({', '.join(parts)})"
