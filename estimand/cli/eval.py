@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from estimand.cli.quiet import quiet_start
+from estimand.core.errors import NoCheckpointError
 
 if TYPE_CHECKING:
     from estimand.core.spec import EvalSpec
@@ -46,12 +47,15 @@ def evaluate(
         raise click.UsageError("--all and --checkpoint exclude each other.")
     if again and not everything:
         raise click.UsageError("--again goes with --all.")
-    with quiet_start(context.obj["verbose"]):
-        estimator, specs = _load(program)
-        results = [
-            (spec, _evaluate(estimator, spec, everything, again, checkpoint))
-            for spec in _changed(specs, steps, name)
-        ]
+    try:
+        with quiet_start(context.obj["verbose"]):
+            estimator, specs = _load(program)
+            results = [
+                (spec, _evaluate(estimator, spec, everything, again, checkpoint))
+                for spec in _changed(specs, steps, name)
+            ]
+    except NoCheckpointError as error:
+        raise click.ClickException(str(error)) from error
     for spec, by_step in results:
         _show(spec, by_step, len(results) > 1)
 
@@ -59,10 +63,16 @@ def evaluate(
 def _evaluate(
     estimator: Any, spec: EvalSpec, everything: bool, again: bool, checkpoint: str | None
 ) -> dict[int, dict[str, Any]]:
+    from estimand.estimator import untrained
     from estimand.estimator.lifecycle.evaluate_all import evaluate_all
 
     if everything:
         return evaluate_all(estimator, spec, again=again)
+    if checkpoint is None and untrained.nothing_to_evaluate(estimator):
+        raise NoCheckpointError(
+            f"The model is not trained. {untrained.what_is_there(estimator.model_dir)}. Train it "
+            "first, or name a checkpoint: --checkpoint=PATH."
+        )
     metrics = estimator.evaluate(
         input_fn=spec.input_fn,
         steps=spec.steps,

@@ -42,6 +42,11 @@ def starts_elsewhere(estimator: Estimator) -> bool:
     return estimator._warm_start_settings is not None or estimator._brings_weights
 
 
+def nothing_to_evaluate(estimator: Estimator) -> bool:
+    """Whether a process that has not trained would evaluate values that nobody has set."""
+    return estimator.latest_checkpoint() is None and not starts_elsewhere(estimator)
+
+
 def refuse_or_warn(estimator: Estimator, trace: Any, purpose: str, allowed: bool) -> None:
     """Before `purpose`, evaluate or predict, goes on with initial values."""
     if allowed or not has_random_weights(estimator, trace):

@@ -92,3 +92,16 @@ def test_program_that_is_not_there(where: str) -> None:
     result = run(where)
     assert result.exit_code == 2
     assert "There is no" in result.output
+
+
+def test_a_model_that_is_not_trained(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    line.estimator(tmp_path / "runs" / "type").train(line.train_input_fn, max_steps=6)
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM.format(model_dir=str(tmp_path / "runs" / "typo")))
+    result = run(str(path))
+    assert result.exit_code == 1
+    assert result.output.splitlines()[-1] == (
+        "Error: The model is not trained. runs/typo does not exist; runs/type has model.ckpt-6. "
+        "Train it first, or name a checkpoint: --checkpoint=PATH."
+    )

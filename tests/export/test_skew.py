@@ -45,7 +45,7 @@ def trained(tmp_path_factory) -> dict[str, Any]:
     model = est.DNNClassifier(
         [4], columns, str(folder / "run"), config=est.RunConfig(progress=False, tf_random_seed=1)
     )
-    metrics, [export] = est.train_and_evaluate(
+    _, [export] = est.train_and_evaluate(
         model,
         est.TrainSpec(read, max_steps=5),
         est.EvalSpec(read, steps=1, exporters=est.FinalExporter("final")),
@@ -167,7 +167,7 @@ def test_features_that_are_one_tensor_are_fed_as_they_are() -> None:
 
 def test_what_cannot_be_derived_is_said() -> None:
     spec = {"x": tf.TensorSpec([None, None], tf.float32)}
-    with pytest.raises(SpecError, match="the feature 'x' is .* does not tell the shape"):
+    with pytest.raises(SpecError, match=r"the feature 'x' is .* does not tell the shape"):
         deriving.receiver_fn_for(deriving.TrainedOn(spec))
     exporter = est.LatestExporter("latest")
     model = est.LinearClassifier([est.feature_column.numeric_column("x")])
