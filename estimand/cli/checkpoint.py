@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Iterator
@@ -10,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from estimand.cli.group import FAILED, os_errors_in_a_sentence
 from estimand.cli.quiet import quiet_start
-from estimand.core.errors import EstimandError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from estimand.engine.checkpoint_contents import CheckpointContents
 
-_DIFFERENT = 1  # exit code of `diff`; errors and wrong usage have 2
 _WIDE = 10_000  # columns where the output is no terminal: nothing is cut
 
 
@@ -39,11 +37,10 @@ def show(context: click.Context, path: str, stats: bool) -> None:
 
     PATH is a checkpoint, a model_dir (its newest checkpoint) or a SavedModel.
     """
-    with _one_sentence(context):
-        with quiet_start(context.obj["verbose"]):
-            contents = _read(path)
+    contents = _read(path)
+    step = contents.step
+    with quiet_start(context.obj["verbose"]):  # of TensorFlow, which only values need
         rows = [_row(contents, tensor, stats) for tensor in contents.tensors]
-        step = contents.step
     table = _table("variable", "shape", "type", "size", right=4)
     if stats:
         for title in ("mean", "std", "min", "max", "zeros"):
@@ -59,7 +56,7 @@ def show(context: click.Context, path: str, stats: bool) -> None:
 
 
 def _row(contents: CheckpointContents, tensor: Any, stats: bool) -> list[str]:
-    row = [tensor.name, _shape(tensor.shape), tensor.dtype.name, _size(tensor.nbytes)]
+    row = [tensor.name, _shape(tensor.shape), tensor.dtype, _size(tensor.nbytes)]
     return row + _statistics(contents.value(tensor.name)) if stats else row
 
 
@@ -86,9 +83,8 @@ def _statistics(value: Any) -> list[str]:
 @click.pass_context
 def diff(context: click.Context, first: str, second: str, tolerance: float) -> None:
     """Compare two checkpoints by name, shape and value. Exit code 1 if they differ."""
-    with _one_sentence(context):
-        with quiet_start(context.obj["verbose"]):
-            a, b = _read(first), _read(second)
+    a, b = _read(first), _read(second)
+    with quiet_start(context.obj["verbose"]):
         differences = list(_differences(a, b, tolerance))
     same = len({t.name for t in a.tensors} | {t.name for t in b.tensors}) - len(differences)
     if not differences:
@@ -100,7 +96,7 @@ def diff(context: click.Context, first: str, second: str, tolerance: float) -> N
     click.echo(f"first:  {a.prefix}\nsecond: {b.prefix}")
     _print(table)
     click.echo(f"{len(differences)} variables differ, {same} are equal.")
-    context.exit(_DIFFERENT)
+    context.exit(FAILED)
 
 
 def _differences(
@@ -112,9 +108,9 @@ def _differences(
             there = ours.get(name) or theirs.get(name)
             assert there is not None
             where = "first" if name in ours else "second"
-            yield name, f"only in the {where}: {_shape(there.shape)} {there.dtype.name}"
+            yield name, f"only in the {where}: {_shape(there.shape)} {there.dtype}"
         elif (ours[name].shape, ours[name].dtype) != (theirs[name].shape, theirs[name].dtype):
-            kinds = [f"{_shape(x[name].shape)} {x[name].dtype.name}" for x in (ours, theirs)]
+            kinds = [f"{_shape(x[name].shape)} {x[name].dtype}" for x in (ours, theirs)]
             yield name, " against ".join(kinds)
         elif told := _values_differ(a.value(name), b.value(name), tolerance):
             yield name, told
@@ -164,10 +160,10 @@ def convert(
     SOURCE is a checkpoint or model_dir of tf.compat.v1.estimator (or, with --to v1, of
     tf.estimator); TARGET is the model_dir to write.
     """
-    with _one_sentence(context):
-        with quiet_start(context.obj["verbose"]):
-            contents = _read(source)
-            from estimand.canned import name_conversion
+    contents = _read(source)
+    with quiet_start(context.obj["verbose"]), os_errors_in_a_sentence():
+        from estimand.canned import name_conversion
+
         _check_target(contents.prefix, target, force)
         values = {one.name: contents.value(one.name) for one in contents.tensors}
         if to == "v2":
@@ -182,14 +178,12 @@ def convert(
 
 
 def _check_target(prefix: str, target: str, force: bool) -> None:
-    from estimand.core.errors import CheckpointWriteError
-
     if os.path.realpath(target) == os.path.realpath(os.path.dirname(prefix) or "."):
-        raise CheckpointWriteError(f"{target} is where the checkpoint comes from. Give another.")
+        raise click.UsageError(f"{target} is where the checkpoint comes from. Give another.")
     if os.path.exists(target) and not os.path.isdir(target):
-        raise CheckpointWriteError(f"{target} is a file. Give a directory to write.")
+        raise click.UsageError(f"{target} is a file. Give a directory to write.")
     if os.path.isdir(target) and os.listdir(target) and not force:
-        raise CheckpointWriteError(f"{target} is not empty. Add --force to write into it.")
+        raise click.UsageError(f"{target} is not empty. Add --force to write into it.")
 
 
 def _write(target: str, prefix: str, values: dict[str, Any]) -> str:
@@ -210,16 +204,6 @@ def _read(path: str) -> CheckpointContents:
     from estimand.engine.checkpoint_contents import CheckpointContents
 
     return CheckpointContents(path)
-
-
-@contextlib.contextmanager
-def _one_sentence(context: click.Context) -> Iterator[None]:
-    """What goes wrong on purpose is told without a traceback; exit code 2."""
-    try:
-        yield
-    except (EstimandError, OSError) as error:
-        click.echo(f"Error: {error}", err=True)
-        context.exit(2)
 
 
 def _table(*titles: str, right: int) -> Table:

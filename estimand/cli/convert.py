@@ -6,11 +6,12 @@ import os
 
 import click
 
+from estimand.cli.group import os_errors_in_a_sentence
 from estimand.cli.quiet import quiet_start
 
 
 @click.command()
-@click.argument("directory", type=click.Path())
+@click.argument("directory", type=click.Path(exists=True))
 @click.option(
     "--to",
     "target",
@@ -39,24 +40,17 @@ def convert(
         raise click.UsageError("--tf-ops and --quantize go with --to tflite.")
     if target != "onnx" and opset is not None:
         raise click.UsageError("--opset goes with --to onnx.")
-    problem = None
-    with quiet_start(context.obj["verbose"]):
-        from estimand.core.errors import EstimandError
+    with quiet_start(context.obj["verbose"]), os_errors_in_a_sentence():
         from estimand.export import converting
 
-        try:
-            if target == "frozen":
-                made = converting.to_frozen_graph(directory, out, signature=signature)
-            elif target == "tflite":
-                made = converting.to_tflite(
-                    directory, out, signature=signature, select_tf_ops=tf_ops, quantize=quantize
-                )
-            else:
-                made = converting.to_onnx(directory, out, signature=signature, opset=opset)
-        except (EstimandError, OSError) as error:
-            problem = error  # raised inside, it would let out all that is held back
-    if problem is not None:
-        raise click.ClickException(str(problem)) from problem
+        if target == "frozen":
+            made = converting.to_frozen_graph(directory, out, signature=signature)
+        elif target == "tflite":
+            made = converting.to_tflite(
+                directory, out, signature=signature, select_tf_ops=tf_ops, quantize=quantize
+            )
+        else:
+            made = converting.to_onnx(directory, out, signature=signature, opset=opset)
     click.echo(f"{made.path} ({os.path.getsize(made.path):,} bytes)")
     for what, names in (("input", made.inputs), ("output", made.outputs)):
         for name, tensor in names.items():

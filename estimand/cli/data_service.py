@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from estimand.cli.group import end_interrupted
 from estimand.cli.quiet import quiet_start
 
 _port = click.option(
@@ -109,9 +110,16 @@ def _explained(port: int) -> Iterator[None]:
 
 def _wait(what: str, *kept: Any) -> None:
     """Until somebody ends it. The servers live as long as they are referred to."""
-    ended = threading.Event()
+    ended, received = threading.Event(), set()
+
+    def end(number: int, _: Any) -> None:
+        received.add(number)
+        ended.set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
+        signal.signal(number, end)
     click.echo(f"{what}. Ctrl-C ends it.")
     ended.wait()
     del kept
+    if signal.SIGINT in received:
+        end_interrupted()

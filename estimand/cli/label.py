@@ -14,7 +14,9 @@ _BEGINNINGS = {b"\xff\xd8": "JPEG", b"\x89PNG": "PNG", b"GIF8": "GIF", b"BM": "B
 
 
 @click.command()
-@click.option("--model", "directory", required=True, type=click.Path(), help="Of retrain --out.")
+@click.option(
+    "--model", "directory", required=True, type=click.Path(exists=True), help="Of retrain --out."
+)
 @click.option("--top", default=5, show_default=True, type=click.IntRange(min=1))
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per image, for programs.")
 @click.argument("images", nargs=-1, required=True, type=click.Path())
@@ -30,18 +32,11 @@ def label(
             raise click.UsageError(
                 f"{path!r} is no image: give files of {', '.join(_BEGINNINGS.values())}."
             )
-    problem = None
     with quiet_start(context.obj["verbose"]):
-        from estimand.core.errors import EstimandError
         from estimand.export.loading import load_model
 
-        try:
-            model = load_model(_export(directory))
-            names = _labels(model.directory)
-        except EstimandError as error:
-            problem = error  # raised inside, it would let out all that is held back
-    if problem is not None:
-        raise click.ClickException(str(problem)) from problem
+        model = load_model(_export(directory))
+        names = _labels(model.directory)
     with model:
         for path in images:
             _show(path, _likely(model, path, names, top), as_json, len(images) > 1)

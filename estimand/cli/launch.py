@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from estimand.cluster.description import ClusterDescription
-from estimand.core.errors import EstimandError
 
 
 @click.command(
@@ -69,20 +68,16 @@ def launch(script: str, arguments: tuple[str, ...], **options: Any) -> None:
     There is always a chief. With --ps, workers and parameter servers serve it; without, chief and
     workers train together. It ends with the exit code of the first process that failed, or 0.
     """
-    try:
-        cluster = ClusterDescription(options["workers"], options["ps"], options["evaluator"])
-        if options["kubernetes"]:
-            _print_manifests(cluster, script, arguments, options)
-            return
-        if not os.path.isfile(script):
-            raise click.UsageError(f"There is no file {script!r} to run.")
-        if options["dry_run"]:
-            _print_tf_configs(cluster)
-            return
-        code = _run(cluster, script, arguments, options)
-    except EstimandError as error:
-        raise click.ClickException(str(error)) from error
-    sys.exit(code)
+    cluster = ClusterDescription(options["workers"], options["ps"], options["evaluator"])
+    if options["kubernetes"]:
+        _print_manifests(cluster, script, arguments, options)
+        return
+    if not os.path.isfile(script):
+        raise click.UsageError(f"There is no file {script!r} to run.")
+    if options["dry_run"]:
+        _print_tf_configs(cluster)
+        return
+    sys.exit(_run(cluster, script, arguments, options))
 
 
 def _run(

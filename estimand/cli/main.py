@@ -1,48 +1,146 @@
-"""The command group: options that every command shares, and the list of commands."""
+"""The `estimand` command: options that every command shares, and the list of commands."""
 
 from __future__ import annotations
 
 import click
 
 from estimand import __version__
-from estimand.cli.checkpoint import checkpoint
-from estimand.cli.convert import convert
-from estimand.cli.data_service import data_service
-from estimand.cli.doctor import doctor
-from estimand.cli.eval import evaluate
-from estimand.cli.label import label
-from estimand.cli.launch import launch
-from estimand.cli.migrate import migrate
-from estimand.cli.predict import predict
-from estimand.cli.query import query
-from estimand.cli.records import records
-from estimand.cli.retrain import retrain
-from estimand.cli.run import run
-from estimand.cli.serve import serve
-from estimand.cli.show import show
+from estimand.cli.group import Commands, Entry
+
+ENTRIES = {
+    "checkpoint": Entry(
+        "estimand.cli.checkpoint:checkpoint",
+        "Look into checkpoints, compare them, convert their names.",
+        {
+            "show": (
+                "estimand checkpoint show runs/census",
+                "estimand checkpoint show runs/census/model.ckpt-500 --stats",
+            ),
+            "diff": (
+                "estimand checkpoint diff runs/a runs/b",
+                "estimand checkpoint diff runs/a runs/b --tolerance 1e-6",
+            ),
+            "convert": (
+                "estimand checkpoint convert runs/old_v1 runs/new",
+                "estimand checkpoint convert runs/new runs/as_v1 --to v1",
+            ),
+        },
+    ),
+    "convert": Entry(
+        "estimand.cli.convert:convert",
+        "Make one file of an exported model: TFLite, ONNX, frozen.",
+        (
+            "estimand convert runs/census/export/best --to tflite --out census.tflite",
+            "estimand convert runs/census/export/best --to onnx --out census.onnx",
+        ),
+    ),
+    "data-service": Entry(
+        "estimand.cli.data_service:data_service",
+        "Prepare input in other processes, by tf.data's service.",
+        {
+            "dispatcher": ("estimand data-service dispatcher --port 5050",),
+            "worker": ("estimand data-service worker --dispatcher host:5050 --port 0",),
+            "local": ("estimand data-service local --workers 2",),
+        },
+    ),
+    "doctor": Entry(
+        "estimand.cli.doctor:doctor",
+        "Check this machine: versions, extras, GPUs, threads, disk.",
+        ("estimand doctor", "estimand doctor --thorough"),
+    ),
+    "eval": Entry(
+        "estimand.cli.eval:evaluate",
+        "Evaluate checkpoints of the model that a program makes.",
+        (
+            "estimand eval program.py",
+            "estimand eval program.py:make_experiment --all --set params.units=64",
+        ),
+    ),
+    "label": Entry(
+        "estimand.cli.label:label",
+        "Name what a retrained model sees in images.",
+        ("estimand label --model runs/flowers rose.jpg", "estimand label --model m --json *.jpg"),
+    ),
+    "launch": Entry(
+        "estimand.cli.launch:launch",
+        "Run a program as a cluster, here or on Kubernetes.",
+        (
+            "estimand launch --workers 2 program.py --steps 1000",
+            "estimand launch --ps 1 --workers 2 --evaluator program.py",
+            "estimand launch --kubernetes job --name census --image me/census:1 program.py",
+        ),
+    ),
+    "migrate": Entry(
+        "estimand.cli.migrate:migrate",
+        "Say what of tf.estimator code runs as it is.",
+        {"check": ("estimand migrate check src/", "estimand migrate check old.py --all")},
+    ),
+    "predict": Entry(
+        "estimand.cli.predict:predict",
+        "Answer the rows of a file with an exported model.",
+        (
+            "estimand predict runs/census/export/best --input rows.csv",
+            "estimand predict runs/census/export/best --input rows.json --format csv",
+        ),
+    ),
+    "query": Entry(
+        "estimand.cli.query:query",
+        "Ask a model server, with the rows of a file.",
+        (
+            "estimand query localhost:8500 census",
+            "estimand query localhost:8500 census --input rows.csv",
+            "estimand query http://localhost:8501 census --input rows.csv --output json",
+        ),
+    ),
+    "records": Entry(
+        "estimand.cli.records:records",
+        "Make, look into and check TFRecord files.",
+        {
+            "make": (
+                "estimand records make census.csv census.tfrecord",
+                "estimand records make images/ flowers.tfrecord --shards 4",
+            ),
+            "show": ("estimand records show census.tfrecord --first 1",),
+            "verify": ("estimand records verify 'data/*.tfrecord'",),
+            "schema": ("estimand records schema census.tfrecord --python",),
+        },
+    ),
+    "retrain": Entry(
+        "estimand.cli.retrain:retrain",
+        "Train a classifier of images on top of a Keras network.",
+        ("estimand retrain --images flowers/ --base mobilenet.keras --out runs/flowers",),
+    ),
+    "run": Entry(
+        "estimand.cli.run:run",
+        "Run a program written for tf.estimator, as it is.",
+        ("estimand run old_program.py --steps=1000", "estimand run --v1 old_program.py"),
+    ),
+    "serve": Entry(
+        "estimand.cli.serve:serve",
+        "Serve exported models over gRPC and REST.",
+        (
+            "estimand serve runs/census/export/best",
+            "estimand serve --model_name=census --model_base_path=/models/census --port=8500",
+            "estimand serve --model_config_file=models.config --rest_api_port=8501",
+        ),
+    ),
+    "show": Entry(
+        "estimand.cli.show:show",
+        "Say what an exported model takes and answers.",
+        ("estimand show runs/census/export/best", "estimand show runs/census/export/best --json"),
+    ),
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Commands,
+    entries=ENTRIES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="\b\nFirst steps:\n  estimand doctor",
+)
 @click.version_option(__version__, prog_name="estimand")
-@click.option("--verbose", is_flag=True, help="Show what TensorFlow prints while it starts.")
+@click.option("--verbose", is_flag=True, help="Show what is held back: TensorFlow's start, frames.")
 @click.pass_context
 def main(context: click.Context, verbose: bool) -> None:
-    """Train, evaluate and predict with an input function and a model function."""
+    """tf.estimator's lifecycle on TensorFlow 2: train, evaluate, export, serve."""
     context.obj = {"verbose": verbose}
-
-
-main.add_command(checkpoint)
-main.add_command(convert)
-main.add_command(data_service)
-main.add_command(doctor)
-main.add_command(evaluate)
-main.add_command(label)
-main.add_command(launch)
-main.add_command(migrate)
-main.add_command(records)
-main.add_command(predict)
-main.add_command(query)
-main.add_command(retrain)
-main.add_command(run)
-main.add_command(serve)
-main.add_command(show)

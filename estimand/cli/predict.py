@@ -15,8 +15,10 @@ from estimand.cli.quiet import quiet_start
 
 
 @click.command()
-@click.argument("directory", type=click.Path())
-@click.option("--input", "path", required=True, type=click.Path(), help="CSV, JSON or TFRecord.")
+@click.argument("directory", type=click.Path(exists=True))
+@click.option(
+    "--input", "path", required=True, type=click.Path(exists=True), help="CSV, JSON, TFRecord."
+)
 @click.option(
     "--input-format",
     type=click.Choice(["csv", "json", "tfrecord"]),
@@ -44,24 +46,14 @@ def predict(
 ) -> None:
     """Predict for the rows of a file with the exported model, or newest version, in DIRECTORY."""
     with quiet_start(context.obj["verbose"]):
-        from estimand.core.errors import EstimandError
         from estimand.export import rows
         from estimand.export.loading import load_model
 
-        problem = None
-        try:
-            model = load_model(directory)
-        except EstimandError as error:
-            problem = error  # raised inside, it would let out all that is held back
-    if problem is not None:
-        raise click.ClickException(str(problem)) from problem
+        model = load_model(directory)
     with model:
-        try:
-            found = rows.read_rows(path, input_format)
-            called = rows.choose_signature(model, signature)
-            write(rows.predict_rows(model, called, found, batch_size), output_format)
-        except EstimandError as error:
-            raise click.ClickException(str(error)) from error
+        found = rows.read_rows(path, input_format)
+        called = rows.choose_signature(model, signature)
+        write(rows.predict_rows(model, called, found, batch_size), output_format)
 
 
 def write(answers: Iterable[dict[str, Any]], output_format: str) -> None:

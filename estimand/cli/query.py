@@ -13,7 +13,9 @@ from estimand.cli.quiet import quiet_start
 @click.command()
 @click.argument("host")
 @click.argument("model")
-@click.option("--input", "path", type=click.Path(), help="CSV, JSON, TFRecord or an image.")
+@click.option(
+    "--input", "path", type=click.Path(exists=True), help="CSV, JSON, TFRecord or an image."
+)
 @click.option(
     "--protocol", type=click.Choice(["grpc", "rest"]), help="If the address does not tell."
 )
@@ -63,16 +65,12 @@ def query(
     with quiet_start(context.obj["verbose"]):
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         from estimand.cli import query_rows
-        from estimand.core.errors import EstimandError
         from estimand.serving.client import Client
-    try:
-        api_key = os.environ.get("ESTIMAND_API_KEY") or None
-        with Client(host, api_key=api_key, **connection) as client:
-            called = query_rows.Called(client, model, signature, version, label)
-            if path is None:
-                query_rows.show_model(called)
-                return
-            rows = query_rows.read(path, called, feature, pixels)
-            query_rows.write(called.answers(rows, batch_size), output_format)
-    except EstimandError as error:
-        raise click.ClickException(str(error)) from error
+    api_key = os.environ.get("ESTIMAND_API_KEY") or None
+    with Client(host, api_key=api_key, **connection) as client:
+        called = query_rows.Called(client, model, signature, version, label)
+        if path is None:
+            query_rows.show_model(called)
+            return
+        rows = query_rows.read(path, called, feature, pixels)
+        query_rows.write(called.answers(rows, batch_size), output_format)

@@ -11,8 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+import click
+
 from estimand.core.errors import EstimandError
 
+# What says all there is to say, or all that somebody wants to know.
+_ON_PURPOSE = (EstimandError, KeyboardInterrupt, click.ClickException, click.exceptions.Exit)
 _STDERR = 2  # the file descriptor that C++ code writes to; replacing sys.stderr would not reach it
 
 
@@ -44,8 +48,7 @@ def quiet_start(verbose: bool = False) -> Iterator[HeldBack]:
             with _stderr_redirected_to(store):
                 yield answer
         except BaseException as error:
-            # What goes wrong on purpose says all there is to say.
-            answer.show = not isinstance(error, EstimandError)
+            answer.show = not isinstance(error, _ON_PURPOSE)
             raise
         finally:
             if answer.show:

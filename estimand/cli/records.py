@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from estimand.cli.group import FAILED, os_errors_in_a_sentence
 from estimand.cli.quiet import quiet_start
-from estimand.core.errors import EstimandError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from estimand.inputs.records import FileReport, Schema
-
-_DAMAGED = 1  # exit code: some file is damaged; click itself uses 2 for wrong usage
 
 
 @click.group()
@@ -61,7 +58,7 @@ def make(
         if not equals:
             raise click.BadParameter(f"{wish!r} is not NAME=KIND.", param_hint="--kind")
         wishes[name] = kind
-    with _one_sentence(context):
+    with os_errors_in_a_sentence():
         from estimand.inputs.records import write
 
         written = write(
@@ -83,7 +80,7 @@ def make(
 @click.pass_context
 def show(context: click.Context, files: Sequence[str], first: int, compression: str | None) -> None:
     """Print the sizes, features and first records of FILES."""
-    with _one_sentence(context):
+    with os_errors_in_a_sentence():
         from estimand.inputs.records import inspect
 
         with quiet_start(context.obj["verbose"]):
@@ -110,7 +107,7 @@ def verify(
     context: click.Context, files: Sequence[str], quiet: bool, compression: str | None
 ) -> None:
     """Check the CRC of every record of FILES. Exit code 1 if any file is damaged."""
-    with _one_sentence(context):
+    with os_errors_in_a_sentence():
         from estimand.inputs.records import verify as verify_files
 
         reports = verify_files(list(files), compression=compression)
@@ -123,7 +120,7 @@ def verify(
             click.echo(f"{report.path}: {report.records:,} {noun} {state}")
         for line in _problem_lines(report):
             click.echo(line, err=True)
-    context.exit(_DAMAGED if damaged else 0)
+    context.exit(FAILED if damaged else 0)
 
 
 def _problem_lines(report: FileReport) -> Iterator[str]:
@@ -148,7 +145,7 @@ def schema(
     compression: str | None,
 ) -> None:
     """Print the features of FILES and how to parse them."""
-    with _one_sentence(context):
+    with os_errors_in_a_sentence():
         from estimand.inputs.records import schema as look
 
         with quiet_start(context.obj["verbose"]):
@@ -226,15 +223,3 @@ def _size(count: int) -> str:
 def _shortened(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 100 else f"{text[:90]}... ({len(text):,} characters)"
-
-
-@contextlib.contextmanager
-def _one_sentence(context: click.Context) -> Iterator[None]:
-    """What is wrong with files is told in a sentence, not with a traceback."""
-    try:
-        yield
-    except (EstimandError, OSError) as error:
-        if context.obj["verbose"]:
-            raise
-        click.echo(f"Error: {error}", err=True)
-        context.exit(_DAMAGED)

@@ -12,8 +12,10 @@ _PIXELS = {"-1:1": (-1.0, 1.0), "0:1": (0.0, 1.0), "0:255": (0.0, 255.0)}
 
 
 @click.command()
-@click.option("--images", required=True, type=click.Path(), help="One folder of images per class.")
-@click.option("--base", required=True, type=click.Path(), help="A .keras or .h5 file.")
+@click.option(
+    "--images", required=True, type=click.Path(exists=True), help="One folder of images per class."
+)
+@click.option("--base", required=True, type=click.Path(exists=True), help="A .keras or .h5 file.")
 @click.option("--out", required=True, type=click.Path(), help="The directory to fill.")
 @click.option("--steps", default=500, show_default=True, type=click.IntRange(min=1))
 @click.option("--batch-size", default=100, show_default=True, type=click.IntRange(min=1))
@@ -59,32 +61,25 @@ def retrain(
     Every image goes through the network once; what comes out is kept, so that another call with
     more --steps, or with more images, is quick.
     """
-    problem = None
     with quiet_start(context.obj["verbose"]):
         from estimand.bridge.retrain import retrain as run
-        from estimand.core.errors import EstimandError
 
-        try:
-            done = run(
-                images,
-                base,
-                out,
-                steps=steps,
-                batch_size=batch_size,
-                learning_rate=learning_rate,
-                dropout=dropout,
-                validation=validation,
-                layer=layer,
-                size=size,
-                pixels=None if pixels is None else _PIXELS[pixels],
-                cache=bottlenecks,
-                seed=seed,
-                report=click.echo,
-            )
-        except EstimandError as error:
-            problem = error  # raised inside, it would let out all that is held back
-    if problem is not None:
-        raise click.ClickException(str(problem)) from problem
+        done = run(
+            images,
+            base,
+            out,
+            steps=steps,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            dropout=dropout,
+            validation=validation,
+            layer=layer,
+            size=size,
+            pixels=None if pixels is None else _PIXELS[pixels],
+            cache=bottlenecks,
+            seed=seed,
+            report=click.echo,
+        )
     on = f"{done.held_back} held-back" if done.held_back else "the training"
     accuracy, step = done.metrics["accuracy"], done.metrics["global_step"]
     click.echo(f"step {step}: accuracy {accuracy:.3f} on {on} images")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from estimand.cli.programs import told_from_its_side
 from estimand.cli.quiet import quiet_start
 
 
@@ -23,4 +24,5 @@ def run(context: click.Context, v1: bool | None, script: str, arguments: tuple[s
         import tensorflow  # noqa: F401 - loads quietly here rather than noisily later
 
         from estimand.compat.script import run_script
-    run_script(script, arguments, v1)
+    with told_from_its_side(context.obj["verbose"]):
+        run_script(script, arguments, v1)

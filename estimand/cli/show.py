@@ -8,27 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from estimand.cli.quiet import quiet_start
-
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
 
 @click.command()
-@click.argument("directory", type=click.Path())
+@click.argument("directory", type=click.Path(exists=True))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")
-@click.pass_context
-def show(context: click.Context, directory: str, as_json: bool) -> None:
+def show(directory: str, as_json: bool) -> None:
     """Describe an exported model, or the newest version below DIRECTORY."""
-    with quiet_start(context.obj["verbose"]):
-        from estimand.core.errors import EstimandError
-        from estimand.export import reading
-    try:
-        export = reading.find_version(directory)
-        graphs = reading.read_meta_graphs(export)
-    except EstimandError as error:
-        raise click.ClickException(str(error)) from error
+    from estimand.export import reading
+
+    export = reading.find_version(directory)
+    graphs = reading.read_meta_graphs(export)
     facts = describe(export, graphs, reading.read_card(export))
     if as_json:
         click.echo(json.dumps(facts, indent=1))
@@ -74,7 +67,7 @@ def _table(name: str, tags: str, signature: dict[str, Any], examples: dict[str, 
     from rich.markup import escape
     from rich.table import Table
 
-    from estimand.export.arrays import feature_rows, shape_text
+    from estimand.export.reading import feature_rows, shape_text
 
     method = signature["method"].rpartition("/")[2]
     title = escape(f"{name} ({method}; {tags})")

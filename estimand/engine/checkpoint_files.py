@@ -17,13 +17,11 @@ import json
 import logging
 import os
 import re
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import tensorflow as tf
-
+from estimand.core import bundle, messages
 from estimand.core.errors import CheckpointError, NoCheckpointError
 from estimand.engine.atomic_files import replace_text
 
@@ -35,9 +33,6 @@ STEP_VARIABLE = "global_step"
 
 _STEP = re.compile(r"-(\d+)$")
 _DATA = re.compile(r"(?P<prefix>.+)\.data-(?P<shard>\d{5})-of-(?P<shards>\d{5})$")
-# An index is a table file, which ends in a footer of this size, and that in this number.
-_FOOTER_BYTES = 48
-_FOOTER_MAGIC = struct.pack("<Q", 0xDB4775248B80FB57)
 
 _log = logging.getLogger("tensorflow")
 
@@ -57,7 +52,7 @@ class State:
 
 def state_text(directory: str, state: State) -> str:
     """The state file's text, with relative paths, so that a `model_dir` may be moved."""
-    proto = _empty_state()
+    proto = messages.new("CheckpointState")
     if state.latest:
         proto.model_checkpoint_path = os.path.relpath(state.latest, directory)
     proto.all_model_checkpoint_paths.extend(os.path.relpath(p, directory) for p in state.paths)
@@ -74,7 +69,7 @@ def read_state(directory: str, file: str | None = None) -> State:
     path = file or os.path.join(directory, STATE_FILE)
     try:
         with open(path, encoding="utf-8") as stream:
-            proto = text_format.Parse(stream.read(), _empty_state())
+            proto = text_format.Parse(stream.read(), messages.new("CheckpointState"))
     except (OSError, ValueError, text_format.ParseError):
         return State()
     paths = [_resolve(directory, p) for p in proto.all_model_checkpoint_paths]
@@ -85,13 +80,6 @@ def read_state(directory: str, file: str | None = None) -> State:
         times=times if len(times) == len(paths) else [],
         last_preserved=proto.last_preserved_timestamp or None,
     )
-
-
-def _empty_state() -> Any:
-    # The message class itself has no public name.
-    proto = tf.compat.v1.train.generate_checkpoint_state_proto(".", "none", ["none"])
-    proto.Clear()
-    return proto
 
 
 def _resolve(directory: str, path: str) -> str:
@@ -196,10 +184,10 @@ def _has_footer(index: str) -> bool:
     try:
         with open(index, "rb") as file:
             size = file.seek(0, os.SEEK_END)
-            if size < _FOOTER_BYTES:
+            if size < bundle.FOOTER_BYTES:
                 return False
-            file.seek(size - len(_FOOTER_MAGIC))
-            return file.read() == _FOOTER_MAGIC
+            file.seek(size - len(bundle.FOOTER_MAGIC))
+            return file.read() == bundle.FOOTER_MAGIC
     except OSError:
         return False
 
@@ -224,8 +212,8 @@ def checkpoint_step(path: str | os.PathLike[str]) -> int:
     if step is not None:
         return step
     try:
-        return int(tf.train.load_checkpoint(path).get_tensor(STEP_VARIABLE))
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        return bundle.read(path).integer(STEP_VARIABLE)
+    except (CheckpointError, KeyError) as error:
         raise CheckpointError(
             f"Cannot tell the step of checkpoint {path!r}: its name does not end in -N, as in "
             f"'model.ckpt-1200', and no {STEP_VARIABLE!r} can be read from it ({error})."

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core.errors import InputError
+from estimand.export.reading import shape_text as shape_text
 
 
 @dataclass(frozen=True)
@@ -43,33 +44,6 @@ class TensorInfo:
     def __str__(self) -> str:
         kind = f"{self.kind} " if self.kind else ""
         return f"{self.name} ({kind}{self.dtype}, {shape_text(self.shape)})"
-
-
-def feature_rows(features: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Name, type and shape of what tf.Examples hold, for a table.
-
-    >>> feature_rows({"age": {"dtype": "float32", "shape": [None], "default": 0.0}})
-    [('age', 'float32 (0.0 if missing)', '[?]')]
-    """
-    return [
-        (name, f"{one['dtype']}{_if_missing(one)}", shape_text(one.get("shape")))
-        for name, one in features.items()
-    ]
-
-
-def _if_missing(feature: Mapping[str, Any]) -> str:
-    return f" ({feature['default']!r} if missing)" if "default" in feature else ""
-
-
-def shape_text(shape: Any) -> str:
-    """A shape as people write it; `?` where any size will do.
-
-    >>> shape_text((None, 3)), shape_text(None)
-    ('[?, 3]', 'any shape')
-    """
-    if shape is None:
-        return "any shape"
-    return "[" + ", ".join("?" if size is None else str(size) for size in shape) + "]"
 
 
 def checked_array(info: TensorInfo, value: Any) -> np.ndarray:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import tensorflow as tf
-
-from estimand.core import tf_private
+from estimand.core import messages
 from estimand.core.errors import NoModelError
 from estimand.export.holding import MODEL_FILES, model_file
 
@@ -54,7 +53,7 @@ def read_meta_graphs(export: str) -> list[MetaGraph]:
     from google.protobuf import text_format
     from google.protobuf.message import DecodeError
 
-    message = tf_private.new_saved_model_message()
+    message = messages.new("SavedModel")
     path = os.path.join(export, MODEL_FILES[0])
     try:
         if os.path.isfile(path):
@@ -88,6 +87,33 @@ def describe_signature(signature: Any) -> dict[str, Any]:
     }
 
 
+def feature_rows(features: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Name, type and shape of what tf.Examples hold, for a table.
+
+    >>> feature_rows({"age": {"dtype": "float32", "shape": [None], "default": 0.0}})
+    [('age', 'float32 (0.0 if missing)', '[?]')]
+    """
+    return [
+        (name, f"{one['dtype']}{_if_missing(one)}", shape_text(one.get("shape")))
+        for name, one in features.items()
+    ]
+
+
+def _if_missing(feature: Mapping[str, Any]) -> str:
+    return f" ({feature['default']!r} if missing)" if "default" in feature else ""
+
+
+def shape_text(shape: Any) -> str:
+    """A shape as people write it; `?` where any size will do.
+
+    >>> shape_text((None, 3)), shape_text(None)
+    ('[?, 3]', 'any shape')
+    """
+    if shape is None:
+        return "any shape"
+    return "[" + ", ".join("?" if size is None else str(size) for size in shape) + "]"
+
+
 def read_card(export: str) -> dict[str, Any]:
     """The model card of an export; empty if it has none."""
     try:
@@ -103,8 +129,8 @@ def _describe(info: Any) -> dict[str, Any]:
     if kind == "composite_tensor":
         return _describe_composite(info.composite_tensor)
     described = {
-        "dtype": tf.dtypes.as_dtype(info.dtype).name,
-        "shape": _sizes(info.tensor_shape),
+        "dtype": messages.dtype_name(info.dtype),
+        "shape": messages.sizes(info.tensor_shape),
         "tensor": info.name,
     }
     if kind == "coo_sparse":
@@ -121,15 +147,9 @@ def _describe_composite(composite: Any) -> dict[str, Any]:
     # The first of what a ragged spec says of itself is its shape.
     fields = spec.type_state.tuple_value.values
     return {
-        "dtype": tf.dtypes.as_dtype(components[0].dtype).name,
-        "shape": _sizes(fields[0].tensor_shape_value) if ragged and fields else None,
+        "dtype": messages.dtype_name(components[0].dtype),
+        "shape": messages.sizes(fields[0].tensor_shape_value) if ragged and fields else None,
         "tensor": components[0].name,
         "kind": RAGGED if ragged else spec.type_spec_class_name or "composite",
         "parts": [component.name for component in components],
     }
-
-
-def _sizes(shape: Any) -> list[int | None] | None:
-    if shape.unknown_rank:
-        return None
-    return [size.size if size.size >= 0 else None for size in shape.dim]

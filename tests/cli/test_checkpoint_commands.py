@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def run(*arguments: Any) -> Any:
-    # No quiet start: pytest has already taken standard error away.
-    return CliRunner().invoke(main, ["--verbose", "checkpoint", *map(str, arguments)])
+    return CliRunner().invoke(main, ["checkpoint", *map(str, arguments)])
 
 
 def write(directory: Path, step: int, **values: Any) -> str:
@@ -53,7 +54,7 @@ def test_show_reads_values_only_when_asked_for_statistics(tmp_path: Path) -> Non
     told = row(run("show", path, "--stats").output, "w")[4:]
     assert told == ["-0.5", f"{values.std():.4g}", "-3", "1", "50%"]
     os.remove(f"{path}.data-00000-of-00001")
-    assert run("show", path).exit_code == 2  # the step is a value, too
+    assert run("show", path).exit_code == 1  # the step is a value, too
     assert "damaged or missing" in run("show", path).output
 
 
@@ -130,6 +131,31 @@ def test_overwritten_index_is_told_without_a_traceback(tmp_path: Path) -> None:
     path = write(tmp_path, 1, w=1.0)
     Path(f"{path}.index").write_bytes(b"no table")
     result = run("show", path)
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     assert result.output.startswith(f"Error: {path}.index cannot be read")
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("size", [0, 20, 47, 60, 100])
+def test_index_that_is_cut_short_is_told(tmp_path: Path, size: int) -> None:
+    path = write(tmp_path, 1, w=1.0)
+    index = Path(f"{path}.index")
+    index.write_bytes(index.read_bytes()[-size:] if size > 47 else b"x" * size)
+    result = run("show", path)
+    assert result.exit_code == 1
+    assert "cannot be read" in result.output
+
+
+def test_show_does_not_load_tensorflow(tmp_path: Path) -> None:
+    path = write(tmp_path, 7, w=np.zeros([300, 2], "float32"))
+    program = (
+        "import sys\n"
+        "from estimand.cli.main import main\n"
+        f"main(['checkpoint', 'show', {path!r}], standalone_mode=False)\n"
+        "assert 'tensorflow' not in sys.modules"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert "global step 7" in finished.stdout

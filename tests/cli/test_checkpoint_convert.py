@@ -103,10 +103,8 @@ def test_learning_rates_are_v1_defaults_and_are_told(tmp_path: Path) -> None:
 def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     refused = convert(source("v1_dnn_classifier"), tmp_path)
-    assert (refused.exit_code, refused.output) == (
-        2,
-        f"Error: {tmp_path} is not empty. Add --force to write into it.\n",
-    )
+    assert refused.exit_code == 2
+    assert refused.output.endswith(f"{tmp_path} is not empty. Add --force to write into it.\n")
     assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
     assert convert(source("v1_dnn_classifier"), tmp_path, "--force").exit_code == 0
     assert (tmp_path / "notes.txt").read_text() == "mine"
@@ -133,7 +131,7 @@ def test_what_cannot_be_converted_leaves_nothing_behind(
     name: str, options: list[str], message: str, tmp_path: Path
 ) -> None:
     result = convert(source(name), tmp_path / "out", *options)
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     assert message in result.output
     assert not (tmp_path / "out").exists()
 
@@ -142,5 +140,5 @@ def test_a_model_that_is_not_canned_is_refused(tmp_path: Path) -> None:
     model = est.KMeans(1, initial_clusters=[[0.0]], model_dir=tmp_path / "model")
     model.train(lambda: tf.data.Dataset.from_tensors([[1.0]]))
     result = convert(tmp_path / "model", tmp_path / "out")
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     assert "no checkpoint of a canned model" in result.output

@@ -32,9 +32,18 @@ def one_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "CHECKS", checks)
 
 
-def test_healthy_machine_gets_five_ticks_and_no_noise() -> None:
+SUBJECTS = ["Python", "TensorFlow", "Keras", "Extras", "GPUs", "Threads", "Work dir", "Temp dir"]
+
+
+def test_healthy_machine_gets_a_tick_for_each_subject_without_loading_tensorflow() -> None:
+    program = (
+        "import sys\n"
+        "from estimand.cli.main import main\n"
+        "main(['doctor'], standalone_mode=False)\n"
+        "assert 'tensorflow' not in sys.modules"
+    )
     finished = subprocess.run(
-        [sys.executable, "-m", "estimand", "doctor"],
+        [sys.executable, "-c", program],
         cwd=REPOSITORY,
         capture_output=True,
         encoding="utf-8",
@@ -42,9 +51,103 @@ def test_healthy_machine_gets_five_ticks_and_no_noise() -> None:
     )
     assert finished.returncode == 0
     assert finished.stderr == ""
-    subjects = re.findall(r"^✓ (\w+(?: \w+)?)  ", finished.stdout, flags=re.MULTILINE)
-    assert subjects == ["Python", "TensorFlow", "Keras", "Devices", "Temp dir"]
-    assert len(finished.stdout.splitlines()) == 5
+    subjects = re.findall(r"^[✓!] (\w+(?: \w+)?)  ", finished.stdout, flags=re.MULTILINE)
+    assert subjects == SUBJECTS
+    assert len(finished.stdout.splitlines()) == len(SUBJECTS)
+
+
+def test_thoroughly_tensorflow_computes_and_names_its_devices() -> None:
+    findings = [doctor.examine(check) for check in doctor.THOROUGH]
+    assert [finding.in_order for finding in findings] == [True, True]
+    assert re.fullmatch(r"TensorFlow \S+ and Keras \S+ compute", findings[0].text)
+    assert "CPU:0" in findings[1].text
+
+
+def test_hint_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look() -> str:
+        raise doctor.Hint("none; pip install it")
+
+    monkeypatch.setattr(doctor, "CHECKS", (doctor.Check("Extras", look, "-"),))
+    result = CliRunner().invoke(main, ["doctor"])
+    assert (result.exit_code, result.stdout) == (0, "! Extras      none; pip install it\n")
+
+
+def test_missing_serve_extra_is_told_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "grpc" else object())
+    with pytest.raises(doctor.Hint, match=r"pip install 'estimand\[serve\]'"):
+        doctor.extras()
+
+
+def test_extras_are_those_of_the_package() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    told = set(project["optional-dependencies"]) - {"demo", "bench", "dev", "all"}
+    assert set(doctor.EXTRAS) == told
+
+
+@pytest.mark.parametrize(
+    ("environment", "quota", "message"),
+    [
+        ({}, 1.5, r"8 cores.* the container may use 1.5: export TF_NUM_INTRAOP_THREADS=2"),
+        ({"OMP_NUM_THREADS": "1"}, None, "OMP_NUM_THREADS=1: some cores stay idle.*unset OMP_NUM"),
+    ],
+)
+def test_threads_that_do_not_fit_the_machine(
+    monkeypatch: pytest.MonkeyPatch,
+    environment: dict[str, str],
+    quota: float | None,
+    message: str,
+) -> None:
+    for name in doctor.THREAD_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(doctor, "usable_cores", lambda: 8)
+    monkeypatch.setattr(doctor, "cpu_quota", lambda: quota)
+    with pytest.raises(doctor.Hint, match=message):
+        doctor.threads()
+
+
+@pytest.mark.parametrize(("text", "quota"), [("max 100000", None), ("150000 100000", 1.5)])
+def test_processors_of_a_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, quota: float | None
+) -> None:
+    (tmp_path / "cpu.max").write_text(f"{text}\n")
+    monkeypatch.setattr(doctor, "_CGROUP", tmp_path)
+    assert doctor.cpu_quota() == quota
+
+
+@pytest.fixture
+def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho 'Tesla T4'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return tool
+
+
+@pytest.mark.usefixtures("nvidia_smi")
+def test_gpu_that_tensorflow_cannot_use_comes_with_the_cure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    with pytest.raises(doctor.Hint, match=r"Tesla T4, without CUDA.*'tensorflow\[and-cuda\]'"):
+        doctor.gpus()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    with pytest.raises(doctor.Hint, match="hidden by CUDA_VISIBLE_DEVICES='-1'"):
+        doctor.gpus()
+
+
+@pytest.mark.usefixtures("nvidia_smi")
+def test_gpu_that_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "find_spec", lambda name: object())
+    assert doctor.gpus().startswith("Tesla T4")
+
+
+def test_full_disk_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_LITTLE_SPACE", 1e30)
+    finding = doctor.examine(doctor.CHECKS[-1])
+    assert not finding.in_order and "GB free.  Fix: export TMPDIR=" in finding.text
 
 
 @pytest.mark.usefixtures("one_broken")

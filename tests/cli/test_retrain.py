@@ -113,6 +113,7 @@ def test_one_class_is_not_enough(tmp_path: Path) -> None:
         for path in (tmp_path / "images" / name).iterdir():
             path.unlink()
         (tmp_path / "images" / name).rmdir()
+    (tmp_path / "base.keras").touch()
     done = retrain(tmp_path)
     assert done.exit_code == 1
     assert "has one class folder only: 'green'" in done.output
@@ -121,14 +122,14 @@ def test_one_class_is_not_enough(tmp_path: Path) -> None:
 def test_a_network_that_is_not_there(tmp_path: Path) -> None:
     write_images(tmp_path / "images", each=1)
     done = retrain(tmp_path)
-    assert done.exit_code == 1
-    assert f"There is no file '{tmp_path}/base.keras'" in done.output
+    assert done.exit_code == 2
+    assert f"'{tmp_path}/base.keras' does not exist" in done.output
 
 
 def test_label_without_a_model(tmp_path: Path) -> None:
     (tmp_path / "image.png").write_bytes(b"")
     done = run("label", "--model", tmp_path, tmp_path / "image.png")
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert str(tmp_path) in done.output
 
 

@@ -99,7 +99,7 @@ def test_show_as_json(linear: est.Estimator, raw: Path) -> None:
 
 def test_show_without_a_model_says_so(tmp_path: Path) -> None:
     result = run("show", tmp_path)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "is no exported model" in result.output
 
 
@@ -181,5 +181,5 @@ def test_an_unknown_signature_is_named(raw: Path, files: dict[str, Path]) -> Non
 
 def test_a_missing_file_is_named(raw: Path) -> None:
     result = run("predict", raw, "--input", "/nowhere/rows.csv")
-    assert result.exit_code == 1
-    assert "There is no file '/nowhere/rows.csv'" in result.output
+    assert result.exit_code == 2
+    assert "'/nowhere/rows.csv' does not exist" in result.output

@@ -199,6 +199,6 @@ def test_the_command_says_what_to_feed_and_fetch(
 
 def test_the_command_tells_what_is_wrong(raw: Path, tmp_path: Path) -> None:
     result = convert(tmp_path / "nothing", "--to", "frozen", "--out", tmp_path / "a")
-    assert result.exit_code == 1 and "There is no directory" in result.output
+    assert result.exit_code == 2 and "does not exist" in result.output
     result = convert(raw, "--to", "frozen", "--out", tmp_path / "a", "--tf-ops")
     assert result.exit_code == 2 and "go with --to tflite" in result.output

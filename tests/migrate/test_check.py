@@ -329,4 +329,4 @@ def test_a_path_without_python_is_named(tmp_path: Path) -> None:
         check_path(tmp_path)
     result = run(tmp_path / "nowhere")
     assert result.exit_code == 2
-    assert "There is no file or directory" in result.output
+    assert "nowhere' does not exist" in result.output

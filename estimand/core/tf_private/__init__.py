@@ -123,7 +123,6 @@ from estimand.core.tf_private.v1_graphs import (
 from estimand.core.tf_private.variables import (
     get_variable_is_creating,
     initializer_set_from_checkpoint,
-    new_saved_model_message,
     object_graph_names,
     op_before_read,
     read_after,
@@ -187,7 +186,6 @@ __all__ = [
     "make_graph_tensors_hashable",
     "make_onednn",
     "making_random_ops",
-    "new_saved_model_message",
     "noting_stateful_operations",
     "object_graph_names",
     "on_each_worker",

@@ -116,10 +116,3 @@ def text_file_of_table(table: Any) -> tuple[str, dict[str, Any]] | None:
         "offset": initializer._offset,
     }
     return getattr(path, "item", lambda: path)().decode(), how
-
-
-def new_saved_model_message() -> Any:
-    """An empty `SavedModel` message, to read `saved_model.pb` with; its class is not exported."""
-    from tensorflow.core.protobuf import saved_model_pb2
-
-    return saved_model_pb2.SavedModel()
