@@ -136,7 +136,7 @@ def _values_differ(first: Any, second: Any, tolerance: float) -> str | None:
 # ------------------------------------------------------------------ convert
 
 
-@checkpoint.command()
+@checkpoint.command(short_help="Write a canned model's names of TensorFlow 1 as of 2, or back.")
 @click.argument("source")
 @click.argument("target")
 @click.option("--to", "to", type=click.Choice(["v1", "v2"]), default="v2", show_default=True)

@@ -75,6 +75,11 @@ ENTRIES = {
         "Say what of tf.estimator code runs as it is.",
         {"check": ("estimand migrate check src/", "estimand migrate check old.py --all")},
     ),
+    "new": Entry(
+        "estimand.cli.new:new",
+        "Write a small project that trains, tests and serves.",
+        ("estimand new demo", "estimand new work/churn"),
+    ),
     "predict": Entry(
         "estimand.cli.predict:predict",
         "Answer the rows of a file with an exported model.",
@@ -129,6 +134,16 @@ ENTRIES = {
         "Say what an exported model takes and answers.",
         ("estimand show runs/census/export/best", "estimand show runs/census/export/best --json"),
     ),
+    "train": Entry(
+        "estimand.cli.train:train",
+        "Train and evaluate the model that a program makes.",
+        (
+            "estimand train program.py",
+            "estimand train program.py:make_experiment --set params.units=64",
+            "estimand train program.py --config big.toml --set model_dir=runs/big",
+            "estimand train program.py -- --data census.csv",
+        ),
+    ),
 }
 
 
@@ -136,7 +151,7 @@ ENTRIES = {
     cls=Commands,
     entries=ENTRIES,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="\b\nFirst steps:\n  estimand doctor",
+    epilog="\b\nFirst steps:\n  estimand doctor\n  estimand new demo",
 )
 @click.version_option(__version__, prog_name="estimand")
 @click.option("--verbose", is_flag=True, help="Show what is held back: TensorFlow's start, frames.")

@@ -21,7 +21,7 @@ def migrate() -> None:
     """Bring code that was written for tf.estimator to Estimand."""
 
 
-@migrate.command()
+@migrate.command(short_help="Say what runs as it is, and what needs a change.")
 @click.argument("path", type=click.Path(exists=True))
 @click.option("--all", "everything", is_flag=True, help="Also show the lines that need no change.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")

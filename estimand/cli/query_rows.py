@@ -158,7 +158,7 @@ def show_model(called: Called) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from estimand.export.reading import feature_rows, shape_text
+    from estimand.export.arrays import feature_rows, shape_text
 
     for one in called.client.status(called.model, version=called.version):
         click.echo(f"{called.model} {one}")

@@ -30,7 +30,7 @@ _compression = click.option(
 _files = click.argument("files", nargs=-1, required=True)
 
 
-@records.command()
+@records.command(short_help="Write a CSV file or folders of images as TFRecords.")
 @click.argument("source")
 @click.argument("target")
 @click.option("--shards", default=1, show_default=True, help="How many files to write.")

@@ -9,10 +9,15 @@ from dataclasses import fields
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from estimand import __version__
+from estimand.cli.group import INTERRUPTED
 from estimand.cli.quiet import quiet_start
+from estimand.serving import base_paths
 from estimand.serving.flags import Flags
+
+_REST_PORT = 8501  # TensorFlow Serving's
 
 Command = Callable[..., Any]
 
@@ -40,33 +45,61 @@ def _options(command: Command) -> Command:
 
 @click.command(context_settings={"max_content_width": 100})
 @click.version_option(__version__, prog_name="estimand serve")
+@click.argument("directory", required=False)
 @_options
 @click.pass_context
-def serve(context: click.Context, **given: Any) -> None:
+def serve(context: click.Context, directory: str | None, **given: Any) -> None:
     """Serve exported models over gRPC and REST, as TensorFlow Serving does.
+
+    In short: DIRECTORY, which holds the versions of a model, is one of them, or is a model_dir
+    with one export below. REST is at port 8501 then, and the model has the name of the folder.
 
     One model: --model_name=NAME --model_base_path=DIR, where DIR holds the versions. Several:
     --model_config_file=FILE. New versions are loaded as they appear.
     """
-    flags = Flags(**given)
-    from estimand.core.errors import EstimandError
-
     verbose = context.obj["verbose"]
-    try:
-        flags.check()
-        # Read when TensorFlow is imported; without oneDNN a call with one row takes half the time.
-        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-        with quiet_start(verbose):
-            from estimand.serving import server, workers
+    flags = _checked(context, directory, given)
+    # Read when TensorFlow is imported; without oneDNN a call with one row takes half the time.
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    with quiet_start(verbose):
+        from estimand.serving import server, workers
 
-            server.require_packages()
-            if flags.num_workers <= 1 or workers.is_worker():  # who only watches needs none
-                import tensorflow  # noqa: F401
-        server.log_to_stderr(verbose)
-        server.serve(flags, say=click.echo, process_is_fresh=True)
-    except EstimandError as error:
-        raise click.ClickException(str(error)) from error
+        server.require_packages()
+        if flags.num_workers <= 1 or workers.is_worker():  # who only watches needs none
+            import tensorflow  # noqa: F401
+    server.log_to_stderr(verbose)
+    is_interrupted = server.serve(flags, say=click.echo, process_is_fresh=True)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # Python would wait for a thread in which a model never answers
+    # Python would wait for a thread in which a model never answers.
+    os._exit(INTERRUPTED if is_interrupted else 0)
+
+
+def _checked(context: click.Context, directory: str | None, given: dict[str, Any]) -> Flags:
+    """The flags, with what DIRECTORY adds; wrong usage if they cannot be right."""
+    from estimand.core.errors import ConfigError
+
+    try:
+        if directory is not None:
+            given = {**given, **_short(context, directory, given)}
+        flags = Flags(**given).check()
+        advice = "" if flags.model_config_file else base_paths.advice(flags.model_base_path)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
+    if advice and not flags.servable:
+        raise click.UsageError(f"There is no version in {flags.model_base_path}. {advice}")
+    return flags
+
+
+def _short(context: click.Context, directory: str, given: dict[str, Any]) -> dict[str, Any]:
+    for name in ("model_base_path", "model_config_file"):
+        if given[name]:
+            raise click.UsageError(f"Give DIRECTORY or --{name}, not both.")
+    found = base_paths.find(directory)
+    added = {"model_base_path": found.base_path, "model_version": found.version}
+    for name, value in (("model_name", found.name), ("rest_api_port", _REST_PORT)):
+        if context.get_parameter_source(name) is ParameterSource.DEFAULT:
+            added[name] = value
+    click.echo(f"Model {added.get('model_name', given['model_name'])}: {found.text}")
+    return added

@@ -67,7 +67,7 @@ def _table(name: str, tags: str, signature: dict[str, Any], examples: dict[str, 
     from rich.markup import escape
     from rich.table import Table
 
-    from estimand.export.reading import feature_rows, shape_text
+    from estimand.export.arrays import feature_rows, shape_text
 
     method = signature["method"].rpartition("/")[2]
     title = escape(f"{name} ({method}; {tags})")

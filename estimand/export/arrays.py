@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from estimand.core.errors import InputError
-from estimand.export.reading import shape_text as shape_text
 
 
 @dataclass(frozen=True)
@@ -46,8 +44,37 @@ class TensorInfo:
         return f"{self.name} ({kind}{self.dtype}, {shape_text(self.shape)})"
 
 
+def feature_rows(features: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Name, type and shape of what tf.Examples hold, for a table.
+
+    >>> feature_rows({"age": {"dtype": "float32", "shape": [None], "default": 0.0}})
+    [('age', 'float32 (0.0 if missing)', '[?]')]
+    """
+    return [
+        (name, f"{one['dtype']}{_if_missing(one)}", shape_text(one.get("shape")))
+        for name, one in features.items()
+    ]
+
+
+def _if_missing(feature: Mapping[str, Any]) -> str:
+    return f" ({feature['default']!r} if missing)" if "default" in feature else ""
+
+
+def shape_text(shape: Any) -> str:
+    """A shape as people write it; `?` where any size will do.
+
+    >>> shape_text((None, 3)), shape_text(None)
+    ('[?, 3]', 'any shape')
+    """
+    if shape is None:
+        return "any shape"
+    return "[" + ", ".join("?" if size is None else str(size) for size in shape) + "]"
+
+
 def checked_array(info: TensorInfo, value: Any) -> np.ndarray:
     """`value` as an array that the input takes, if nothing is lost by that."""
+    import tensorflow as tf  # here, for `estimand show` needs none of it
+
     array = _array(info, value)
     _check_shape(info, array)
     wanted = tf.as_dtype(info.dtype)
@@ -80,7 +107,7 @@ def _array(info: TensorInfo, value: Any) -> np.ndarray:
 def _check_shape(info: TensorInfo, array: np.ndarray) -> None:
     if info.shape is None:
         return
-    if tf.TensorShape(info.shape).is_compatible_with(array.shape):
+    if len(info.shape) == array.ndim and _fits(info.shape, array.shape):
         return
     hint = ""
     if array.ndim == len(info.shape) - 1 and _fits(info.shape[1:], array.shape):
@@ -111,10 +138,10 @@ def _strings(info: TensorInfo, array: np.ndarray) -> np.ndarray:
     return np.array(encoded, object).reshape(array.shape)
 
 
-def _convertible(array: np.ndarray, wanted: tf.DType) -> bool:
+def _convertible(array: np.ndarray, wanted: Any) -> bool:
     """Whether the numbers survive; a double may lose digits, as everywhere in TensorFlow."""
     kind = array.dtype.kind
-    if wanted == tf.bool:
+    if wanted.name == "bool":
         return kind == "b"
     if wanted.is_floating:
         return kind in "iuf" or kind == "b" or array.dtype.name == "bfloat16"

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.export.reading import shape_text
+from estimand.export.arrays import shape_text
 
 # dtype; shape, with None for the rows and for any number of values; and either required, or the
 # default where there is one.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,33 +84,6 @@ def describe_signature(signature: Any) -> dict[str, Any]:
         "inputs": {k: _describe(signature.inputs[k]) for k in sorted(signature.inputs)},
         "outputs": {k: _describe(signature.outputs[k]) for k in sorted(signature.outputs)},
     }
-
-
-def feature_rows(features: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Name, type and shape of what tf.Examples hold, for a table.
-
-    >>> feature_rows({"age": {"dtype": "float32", "shape": [None], "default": 0.0}})
-    [('age', 'float32 (0.0 if missing)', '[?]')]
-    """
-    return [
-        (name, f"{one['dtype']}{_if_missing(one)}", shape_text(one.get("shape")))
-        for name, one in features.items()
-    ]
-
-
-def _if_missing(feature: Mapping[str, Any]) -> str:
-    return f" ({feature['default']!r} if missing)" if "default" in feature else ""
-
-
-def shape_text(shape: Any) -> str:
-    """A shape as people write it; `?` where any size will do.
-
-    >>> shape_text((None, 3)), shape_text(None)
-    ('[?, 3]', 'any shape')
-    """
-    if shape is None:
-        return "any shape"
-    return "[" + ", ".join("?" if size is None else str(size) for size in shape) + "]"
 
 
 def read_card(export: str) -> dict[str, Any]:

@@ -26,7 +26,8 @@ def address_lines(flags: Flags, settings: Mapping[str, Any] | None = None) -> li
     if flags.rest_api_port:
         scheme = "https" if flags.rest_api_ssl_config_file else "http"
         host = f"[{flags.host}]" if ":" in flags.host else flags.host
-        lines.append(f"REST: {scheme}://{host}:{flags.rest_api_port}/v1/models/NAME")
+        name = next(iter(settings)) if settings and len(settings) == 1 else "NAME"
+        lines.append(f"REST: {scheme}://{host}:{flags.rest_api_port}/v1/models/{name}")
         lines.append(f"Page: {scheme}://{host}:{flags.rest_api_port}/")
     if flags.enable_reload_config_rpc and grpc_addresses(flags):
         lines.append(_reload_line(flags, settings or {}))

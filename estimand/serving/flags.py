@@ -21,6 +21,7 @@ from typing import Any
 
 from estimand.core.errors import ConfigError
 
+_LAST_PORT = 65_535
 # Where tensorflow_model_server has a meaning for it: never, or without a pause.
 _MAY_BE_NEGATIVE = frozenset(
     {
@@ -63,6 +64,7 @@ class Flags:
     # Models
     model_name: str = _flag("default", "Name of the one model.")
     model_base_path: str = _flag("", "Directory of its versions (directories named by numbers).")
+    model_version: int = _flag(0, "Serve this version of it, and no other; 0 for the newest.")
     model_config_file: str = _flag("", "Text-format ModelServerConfig with several models.")
     model_config_file_poll_wait_seconds: int = _flag(
         0, "Read that file again every so many seconds; 0 for never."
@@ -280,6 +282,12 @@ def _problems(flags: Flags) -> list[str]:
             f"--rest_api_port={flags.rest_api_port} is the same as --port. Set another one, such "
             "as --rest_api_port=8501."
         )
+    for name in ("port", "rest_api_port"):
+        if getattr(flags, name) > _LAST_PORT:
+            found.append(
+                f"--{name}={getattr(flags, name)} is no port. Use one from 1 to {_LAST_PORT}, or 0 "
+                "for none."
+            )
     found += _problems_together(flags)
     for one in fields(flags):
         value = getattr(flags, one.name)

@@ -42,6 +42,7 @@ class Manager:
         # With several processes: a reload by call goes to all of them.
         self.others_are_ready = True
         self.share_reload: Callable[[bytes], Awaitable[None]] | None = None
+        self.tell_ready: Callable[[str, int, float], object] = lambda *_: None
         self.prober: Prober | None = None  # without one, versions are loaded as they come
         # What whoever runs the server has named, by flags or in the configuration file.
         self.named_base_paths: set[str] = set()
@@ -66,6 +67,7 @@ class Manager:
             max(0, flags.load_retry_interval_micros) / 1e6,
             flags.transition_policy == "resource",
             self._check,
+            lambda *version: self.tell_ready(*version),
         )
         self._single_threaded: dict[str, bool] = {}  # by path: the executor that was survived
         self._loads = asyncio.Semaphore(max(1, flags.num_load_threads))

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from estimand.serving import disk
+from estimand.serving import base_paths, disk
 from estimand.serving.lanes import LoadedVersion
 from estimand.serving.model_config import ModelSettings
 from estimand.serving.probing.verdicts import VersionRefused
@@ -58,6 +59,8 @@ class Loading:
     unload_first: bool = False
     # Whether it may be loaded at all, by name and path: an exception if not. It can be cancelled.
     check: Callable[[str, str], Coroutine[Any, Any, None]] | None = None
+    # Told of each that can be used: name, version, seconds that it took.
+    tell_ready: Callable[[str, int, float], object] = lambda *_: None
 
 
 class Model:
@@ -128,9 +131,11 @@ class Model:
         if self._is_retired or self.settings is not settings:
             return  # that was decided while the disk was looked at
         if not there:
+            advice = base_paths.advice(base) or (
+                "Did you forget to name your leaf directory as a number (eg. '/1/')?"
+            )
             self._warn(
-                f"No versions of servable {self.name} found under base path {base}. Did you "
-                "forget to name your leaf directory as a number (eg. '/1/')?"
+                f"No versions of servable {self.name} found under base path {base}. {advice}"
             )
         else:
             self._warned = ""
@@ -220,6 +225,7 @@ class Model:
 
     async def _load(self, version: Version) -> None:
         self._enter(version, State.LOADING)
+        started = time.monotonic()
         tries = self._loading.retries + 1
         for attempt in range(tries):
             version.contents = await self._loading.in_thread(disk.contents, version.path)
@@ -237,6 +243,7 @@ class Model:
                 version.error = None
                 self._available = sorted([*self._available, version.number])
                 self._enter(version, State.AVAILABLE)
+                self._loading.tell_ready(self.name, version.number, time.monotonic() - started)
                 return
             is_final = isinstance(version.error, VersionRefused)
             if is_final or attempt + 1 == tries or not await self._pause(version):

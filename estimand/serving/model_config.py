@@ -62,7 +62,10 @@ def from_flags(flags: Flags) -> dict[str, ModelSettings]:
     name = flags.model_name
     platform = flags.servable[0] if flags.servable else TENSORFLOW
     log = LogSettings.from_flags(name, flags)
-    return {name: ModelSettings(name, path, platform=platform, log=log)}
+    policy = VersionPolicy()
+    if flags.model_version:
+        policy = VersionPolicy(latest=None, specific=frozenset({flags.model_version}))
+    return {name: ModelSettings(name, path, policy, platform=platform, log=log)}
 
 
 def from_message(message: Any, flags: Flags | None = None) -> dict[str, ModelSettings] | None:

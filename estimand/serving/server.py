@@ -27,8 +27,10 @@ _HEALTH_NAMES = ("", "ModelService", "PredictionService")
 
 def serve(
     flags: Flags, say: Callable[[str], object] = print, *, process_is_fresh: bool = False
-) -> None:
-    """Serve until SIGTERM or Ctrl-C. `say` is given the addresses, once they are open.
+) -> bool:
+    """Serve until SIGTERM or Ctrl-C; whether it was that.
+
+    `say` is given the addresses, once they are open, and each version that is ready.
 
     `process_is_fresh` says that TensorFlow was imported here, and no more: then the process can be
     forked, and versions are tried at once, without importing TensorFlow once more for that.
@@ -39,8 +41,7 @@ def serve(
     from estimand.serving import workers
 
     if flags.num_workers > 1 and not workers.is_worker():
-        workers.supervise(flags, say, address_lines(flags, _first_settings(flags)))
-        return
+        return workers.supervise(flags, say, address_lines(flags, _first_settings(flags)))
     require_packages()
     settings = _first_settings(flags)
     from estimand.serving import manager  # noqa: F401  # now, and not once for each probe
@@ -53,7 +54,9 @@ def serve(
 
         make_loop = uvloop.new_event_loop
     with log_floods.limited() as floods, asyncio.Runner(loop_factory=make_loop) as runner:
-        runner.run(_Server(flags, say, floods).run(settings, host))
+        server = _Server(flags, say, floods)
+        runner.run(server.run(settings, host))
+        return server.is_interrupted
 
 
 def require_packages() -> None:
@@ -97,6 +100,7 @@ class _Server:
         self._members: Any = None
         self._tasks: list[asyncio.Task[None]] = []
         self._ending = asyncio.Event()
+        self.is_interrupted = False
         self._serving = True
         self._grpc: Any = None
         self._health: Any = None
@@ -114,9 +118,11 @@ class _Server:
 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._ending.set)
+            loop.add_signal_handler(number, self._end, number)
         index = self._handed.index if self._handed else 0
         manager = Manager(self._flags, RequestLog(self._flags, self._metrics, index))
+        if index == 0:  # of several that load the same, one says it
+            manager.tell_ready = self._tell_ready
         if host is not None:
             manager.prober = Prober(self._flags, host)
         manager.named_base_paths |= model_config.base_paths(settings)
@@ -166,6 +172,13 @@ class _Server:
             manager.start(settings)
         self._tasks.append(asyncio.create_task(self._members.follow(), name="watcher"))
         await self._members.is_listening()
+
+    def _end(self, number: int) -> None:
+        self.is_interrupted = number == signal.SIGINT
+        self._ending.set()
+
+    def _tell_ready(self, name: str, number: int, seconds: float) -> None:
+        self._say(f"{name} {number} ready in {seconds:.1f} s")
 
     # ------------------------------------------------------------ listening
 

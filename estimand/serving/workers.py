@@ -61,13 +61,18 @@ def is_worker() -> bool:
     return VARIABLE in os.environ
 
 
-def supervise(flags: Flags, say: Callable[[str], object], addresses: list[str]) -> None:
-    """Start the workers and watch them until SIGTERM or Ctrl-C. `addresses` are said when open."""
+def supervise(flags: Flags, say: Callable[[str], object], addresses: list[str]) -> bool:
+    """Start the workers and watch them until SIGTERM or Ctrl-C; whether it was that.
+
+    `addresses` are said when open.
+    """
     if sys.platform == "win32":
         raise ConfigError("--num_workers needs sockets that processes share; Windows has none.")
     sockets = open_sockets(flags)
     try:
-        asyncio.run(_Supervisor(flags, sockets, say, addresses).run())
+        supervisor = _Supervisor(flags, sockets, say, addresses)
+        asyncio.run(supervisor.run())
+        return supervisor.is_interrupted
     finally:
         sockets.close()
         if flags.grpc_socket_path:
@@ -183,12 +188,17 @@ class _Supervisor:
         self._reloading = asyncio.Lock()
         self._verdicts = Verdicts()
         self._ending = asyncio.Event()
+        self.is_interrupted = False
         self._failure: EstimandError | None = None
+
+    def _on_signal(self, number: int) -> None:
+        self.is_interrupted = number == signal.SIGINT
+        self._ending.set()
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._ending.set)
+            loop.add_signal_handler(number, self._on_signal, number)
         keepers = [asyncio.create_task(self._keep(i)) for i in range(self._flags.num_workers)]
         states = asyncio.create_task(self._remember_states())
         try:
