@@ -129,6 +129,10 @@ PLACES = {
     "function": lambda check: tf.function(check)(),
     "branch in a function": lambda check: tf.function(lambda: _in_a_branch(check))(),
     "branch in a loop": lambda check: _in_a_loop(lambda: _in_a_branch(check)),
+    # Each of these once took a thread of a pool with as many as there are cores, and waited.
+    "branch in a function in a loop": lambda check: _in_a_loop(
+        lambda: tf.function(lambda: _in_a_branch(lambda: _in_a_branch(check)))()
+    ),
 }
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
 
 # Executors, eager mode under `disable_eager_execution()`.
 from tensorflow.python.eager import context as _context
+
+from estimand.core.swapping import swapped
 
 _SINGLE_THREADED = "SINGLE_THREADED_EXECUTOR"
 
@@ -34,8 +36,23 @@ def single_threaded_tracing() -> Iterator[None]:
     be lowered to v1 control flow; the ordinary one runs both forms. And each call of a function
     says whether TensorFlow's graph optimizer is to change it, which depends on what is known of
     its surroundings: in the body of a loop not the same as elsewhere.
+
+    Functions that are called must not ask for that executor all the same: within a graph that the
+    ordinary one runs, each nested branch of theirs would block one thread of a pool that has as
+    many as there are cores, and steps would wait for ever.
     """
-    with _context.function_executor_type(_SINGLE_THREADED):
+    from tensorflow.python.eager.polymorphic_function import atomic_function
+
+    def by_whoever_calls(call: Callable[..., Any]) -> Callable[..., Any]:
+        def make_call(*args: Any, **kwargs: Any) -> Any:
+            return call(*args, **{**kwargs, "executor_type": ""})
+
+        return make_call
+
+    with (
+        _context.function_executor_type(_SINGLE_THREADED),
+        swapped([(atomic_function, "partitioned_call_op", by_whoever_calls)]),
+    ):
         options = _context.context().function_call_options  # those of before are put back
         config = tf.compat.v1.ConfigProto.FromString(options.config_proto_serialized)
         config.graph_options.rewrite_options.disable_meta_optimizer = True
