@@ -213,6 +213,8 @@ def trace_model(
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(building_scopes(seed))
+        if not store.elsewhere:
+            stack.enter_context(tf_private.calls_as_they_are())
         if strategy is None and not store.elsewhere:  # that executor knows one device only
             stack.enter_context(tf_private.single_threaded_tracing())
         wrapped = tf.compat.v1.wrap_function(build, signature)

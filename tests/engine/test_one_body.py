@@ -154,24 +154,29 @@ def test_multiplying_by_one_goes_unless_it_widens() -> None:
     assert "Mul" not in {n.op for n in part.node}
 
 
-def test_functions_that_are_called_run_as_they_were_built() -> None:
-    """In a trace each call of a function says so; what a function calls in turn, too."""
-
-    @tf.function
-    def inner(x):
-        return x + tf.roll(x, 1, 0) + tf.roll(x, 2, 0)
-
-    @tf.function
-    def outer(x):
-        return inner(x) * 2.0
-
-    with tf_private.single_threaded_tracing():
-        graph, _, _ = trace(lambda x: [outer(x)], tf.TensorSpec([4]))
+def changes_functions(graph):
+    """For each call of a function in a graph: whether the graph optimizer is to change it."""
     calls = [node for node in call_tree(graph) if node.op.endswith("PartitionedCall")]
     configs = [v1.ConfigProto.FromString(node.attr["config_proto"].s) for node in calls]
-    assert len(configs) == 2
-    assert all(c.graph_options.rewrite_options.disable_meta_optimizer for c in configs)
-    after, _, _ = trace(lambda x: [outer(x)], tf.TensorSpec([4]))
-    [call] = [n for n in after.as_graph_def().node if n.op.endswith("PartitionedCall")]
-    config = v1.ConfigProto.FromString(call.attr["config_proto"].s)
-    assert not config.graph_options.rewrite_options.disable_meta_optimizer
+    return [not c.graph_options.rewrite_options.disable_meta_optimizer for c in configs]
+
+
+def calling(x):
+    inner = tf.function(lambda x: x + tf.roll(x, 1, 0) + tf.roll(x, 2, 0))
+    return tf.function(lambda x: inner(x) * 2.0)(x)
+
+
+def test_functions_that_are_called_run_as_they_were_built() -> None:
+    """In a trace each call says so; what a function calls in turn, too."""
+    with tf_private.calls_as_they_are():
+        graph, _, _ = trace(lambda x: [calling(x)], tf.TensorSpec([4]))
+    assert changes_functions(graph) == [False, False]
+    graph, _, _ = trace(lambda x: [calling(x)], tf.TensorSpec([4]))
+    assert changes_functions(graph) == [True, True]
+
+
+@pytest.mark.parametrize("mode", [PLAIN, SINGLE_THREAD])
+def test_steps_that_are_called_in_a_block_run_as_they_were_built(mode) -> None:
+    """As those of a team are: alone, with a look, they are no function."""
+    compiled = Compiled(lambda x: [calling(x)], mode, tf.ones([4]))
+    assert changes_functions(compiled._function.graph) == [False, False]

@@ -29,6 +29,7 @@ from estimand.core.tf_private.eager_v1 import (
     losses_are_collected,
 )
 from estimand.core.tf_private.execution import (
+    calls_as_they_are,
     eager_mode,
     executor,
     first_read_values,
@@ -143,6 +144,7 @@ __all__ = [
     "Stage",
     "add_control_inputs",
     "averages_start_from",
+    "calls_as_they_are",
     "capture",
     "cluster_of_servers",
     "collective_keys_in_the_graph",

@@ -30,12 +30,10 @@ def eager_mode() -> Iterator[None]:
 
 @contextlib.contextmanager
 def single_threaded_tracing() -> Iterator[None]:
-    """Trace so that either executor may run the graph, and functions that it calls as they are.
+    """Trace so that either executor may run the graph.
 
     The single-threaded executor refuses `cond` and `while` that were marked, at trace time, to
-    be lowered to v1 control flow; the ordinary one runs both forms. And each call of a function
-    says whether TensorFlow's graph optimizer is to change it, which depends on what is known of
-    its surroundings: in the body of a loop not the same as elsewhere.
+    be lowered to v1 control flow; the ordinary one runs both forms.
 
     Functions that are called must not ask for that executor all the same: within a graph that the
     ordinary one runs, each nested branch of theirs would block one thread of a pool that has as
@@ -53,10 +51,6 @@ def single_threaded_tracing() -> Iterator[None]:
         _context.function_executor_type(_SINGLE_THREADED),
         swapped([(atomic_function, "partitioned_call_op", by_whoever_calls)]),
     ):
-        options = _context.context().function_call_options  # those of before are put back
-        config = tf.compat.v1.ConfigProto.FromString(options.config_proto_serialized)
-        config.graph_options.rewrite_options.disable_meta_optimizer = True
-        options.config_proto_serialized = config
         yield
 
 
@@ -67,6 +61,21 @@ def executor(single_threaded: bool) -> Iterator[None]:
         with _context.function_executor_type(_SINGLE_THREADED):
             yield
     else:
+        yield
+
+
+@contextlib.contextmanager
+def calls_as_they_are() -> Iterator[None]:
+    """Functions that are called in the graphs built inside are run as they were built.
+
+    Each call says whether TensorFlow's graph optimizer is to change the function, and what it does
+    depends on what is known of the surroundings: in the body of a loop not the same as elsewhere.
+    """
+    options = _context.context().function_call_options
+    config = tf.compat.v1.ConfigProto.FromString(options.config_proto_serialized)
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    with _context.function_executor_type(options.executor_type):  # puts all options back
+        _context.context().function_call_options.config_proto_serialized = config
         yield
 
 
