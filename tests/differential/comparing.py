@@ -20,7 +20,7 @@ import tensorflow as tf
 
 import estimand as est
 from estimand.core import tf_private
-from estimand.engine import gates
+from estimand.engine import gates, op_kinds
 from tests.soak import lives
 
 STEPS = 12
@@ -115,9 +115,13 @@ class Looks(est.SessionRunHook):
 
 
 def lookable(spec: est.EstimatorSpec) -> Iterator[tf.Tensor]:
-    """Dense tensors among what the training step computes."""
+    """Dense tensors among what the training step computes: results of arithmetic.
+
+    Not those of branches and of what checks data: fetching some of them beside a step of
+    `piecewise_rate` in plain blocks never returns, the reason of which is not known yet.
+    """
     for op in gates.needed([spec.loss, spec.train_op]):
-        if op.type not in ("Placeholder", "VarHandleOp"):
+        if op.inputs and op_kinds.is_pure(op.node_def) and op.type != "Identity":
             yield from (t for t in op.outputs if t.dtype in _LOOKABLE)
 
 
