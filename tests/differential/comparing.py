@@ -115,11 +115,7 @@ class Looks(est.SessionRunHook):
 
 
 def lookable(spec: est.EstimatorSpec) -> Iterator[tf.Tensor]:
-    """Dense tensors among what the training step computes: results of arithmetic.
-
-    Not those of branches and of what checks data: fetching some of them beside a step of
-    `piecewise_rate` in plain blocks never returns, the reason of which is not known yet.
-    """
+    """Dense tensors among what the training step computes: results of arithmetic."""
     for op in gates.needed([spec.loss, spec.train_op]):
         if op.inputs and op_kinds.is_pure(op.node_def) and op.type != "Identity":
             yield from (t for t in op.outputs if t.dtype in _LOOKABLE)
