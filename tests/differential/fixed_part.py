@@ -8,7 +8,6 @@ from pathlib import Path
 from tests.differential import comparing
 from tests.differential.zoo import PROGRAMS
 
-
 # A step of it that hooks look at never returns in plain blocks; the reason is not known yet.
 HANGS = {"piecewise_rate"}
 
