@@ -29,9 +29,9 @@ BOUNDS = (
 @pytest.fixture(scope="session")
 def attacked_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("attacked")
-    for name, write in {"two_inputs": making.write_two_inputs, "types": making.write_types}.items():
+    for name in ("slow", "two_inputs", "types"):
         (base / name).mkdir()
-        write(base / name / "1")
+        getattr(making, f"write_{name}")(base / name / "1")
     return base
 
 
