@@ -166,7 +166,8 @@ class Room:
         self._ticked = now
         for guest in list(self._guests):
             came, guest.seen = guest.arrived - guest.seen, guest.arrived
-            if self._queue and guest.promised and came < passed * self._slowest:
+            has_room = guest.taken and guest.promised  # that it does not use
+            if self._queue and has_room and came < passed * self._slowest:
                 guest.slow += passed
             else:
                 guest.slow = 0.0

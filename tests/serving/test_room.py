@@ -88,6 +88,18 @@ def test_slow_ones_go_only_while_others_wait() -> None:
     assert waiting.window == PIECE
 
 
+def test_who_waits_is_not_slow_however_much_it_might_send_without_room() -> None:
+    room = Room(limit=PIECE, slowest=1000, patience=2.0)
+    slow = request(room, 9 * PIECE)
+    waiting = Request(Party())
+    room.enter(waiting, 9 * PIECE, may_send=65_535)  # as the first window of a stream has it
+    room._guests = {one: None for one in (waiting, slow)}  # type: ignore[assignment]  # in order
+    room.ask(waiting, PIECE)
+    for now in range(5):
+        room.tick(float(now))
+    assert (slow.must_go, waiting.must_go) == (True, False)
+
+
 def test_what_a_request_becomes_is_refused_if_others_have_the_room() -> None:
     room = Room(limit=4 * PIECE)
     alone = Guest(Party())
