@@ -35,7 +35,7 @@ def checked_mode(mode: Any) -> Any:
 
 def neither_loss_nor_train_op() -> SpecError:
     return SpecError(
-        "Missing train_op, and Missing loss. In TRAIN mode EstimatorSpec needs both: compute a "
+        "Missing train_op. Missing loss. In TRAIN mode EstimatorSpec needs both: compute a "
         "scalar loss from labels and predictions, then return est.EstimatorSpec(mode, loss=loss, "
         "train_op=est.minimize(optimizer, loss))."
     )

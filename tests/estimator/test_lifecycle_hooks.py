@@ -136,7 +136,9 @@ def test_evaluation_of_some_steps(tmp_path: Path) -> None:
 
 def test_prediction(tmp_path: Path) -> None:
     calls: Calls = []
-    rows = list(observed(tmp_path, calls).predict(batches, hooks=[Recorder(calls, "user")]))
+    rows = list(
+        observed(tmp_path, calls).predict(batches, hooks=[Recorder(calls, "user")], untrained=True)
+    )
     every = of_all("user", "spec")
     step = every("before") + every("after")
     assert len(rows) == 4
@@ -146,7 +148,9 @@ def test_prediction(tmp_path: Path) -> None:
 
 def test_prediction_given_up_half_way_calls_no_end(tmp_path: Path) -> None:
     calls: Calls = []
-    rows = observed(tmp_path, calls).predict(batches, hooks=[Recorder(calls, "user")])
+    rows = observed(tmp_path, calls).predict(
+        batches, hooks=[Recorder(calls, "user")], untrained=True
+    )
     next(rows)
     rows.close()
     every = of_all("user", "spec")

@@ -98,7 +98,7 @@ def test_neither_loss_nor_train_op(tmp_path: Path) -> None:
         return est.EstimatorSpec(mode, predictions={"a": features["x"]})
 
     assert message(lambda: train(model_fn, tmp_path)) == (
-        "Missing train_op, and Missing loss. In TRAIN mode EstimatorSpec needs both: compute a "
+        "Missing train_op. Missing loss. In TRAIN mode EstimatorSpec needs both: compute a "
         "scalar loss from labels and predictions, then return est.EstimatorSpec(mode, loss=loss, "
         "train_op=est.minimize(optimizer, loss))."
     )

@@ -45,7 +45,7 @@ def test_one_dict_per_row(tmp_path: Path) -> None:
 
 
 def test_whole_batches(tmp_path: Path) -> None:
-    found = list(estimator(tmp_path).predict(batches, yield_single_examples=False))
+    found = list(estimator(tmp_path).predict(batches, yield_single_examples=False, untrained=True))
     assert [batch["y"].tolist() for batch in found] == [[1, 2], [3, 4]]
 
 
@@ -112,13 +112,13 @@ def labelled(kind: str, *, known: bool) -> Any:
 def test_each_call_may_have_labels_of_another_kind(tmp_path: Path, known: bool) -> None:
     made = estimator(tmp_path)
     for kind in (*LABELS, *reversed(LABELS)):
-        found = [row["y"] for row in made.predict(labelled(kind, known=known))]
+        found = [row["y"] for row in made.predict(labelled(kind, known=known), untrained=True)]
         assert found == list(X), kind
 
 
 def test_generators_over_inputs_with_and_without_labels_in_turn(tmp_path: Path) -> None:
     made = estimator(tmp_path)
-    generators = [made.predict(labelled(kind, known=True)) for kind in LABELS]
+    generators = [made.predict(labelled(kind, known=True), untrained=True) for kind in LABELS]
     for rows, x in zip(zip(*generators, strict=True), X, strict=True):
         assert [row["y"] for row in rows] == [x] * len(LABELS)
 
@@ -126,7 +126,9 @@ def test_generators_over_inputs_with_and_without_labels_in_turn(tmp_path: Path) 
 def test_labels_may_differ_from_those_that_hooks_saw(tmp_path: Path) -> None:
     made = estimator(tmp_path)
     for kind in LABELS:
-        rows = made.predict(labelled(kind, known=True), hooks=[est.SessionRunHook()])
+        rows = made.predict(
+            labelled(kind, known=True), hooks=[est.SessionRunHook()], untrained=True
+        )
         assert [row["y"] for row in rows] == list(X)
 
 
@@ -139,7 +141,7 @@ def test_last_batch_may_be_smaller(tmp_path: Path) -> None:
     def uneven() -> tf.data.Dataset:
         return features_only().unbatch().batch(3)
 
-    found = list(estimator(tmp_path).predict(uneven, yield_single_examples=False))
+    found = list(estimator(tmp_path).predict(uneven, yield_single_examples=False, untrained=True))
     assert [len(batch["y"]) for batch in found] == [3, 1]
 
 
@@ -167,7 +169,7 @@ def many(rows: int, size: int, *, known: bool) -> Any:
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize(("rows", "size"), [(1, 1), (7, 7), (1000, 3), (1024, 1), (85, 2)])
 def test_all_rows_in_order(tmp_path: Path, rows: int, size: int, known: bool) -> None:
-    found = estimator(tmp_path).predict(many(rows, size, known=known))
+    found = estimator(tmp_path).predict(many(rows, size, known=known), untrained=True)
     assert [row["x"] for row in found] == list(range(rows))
 
 
@@ -176,22 +178,22 @@ def test_all_rows_in_order(tmp_path: Path, rows: int, size: int, known: bool) ->
 def test_empty_input_yields_nothing(tmp_path: Path, known: bool, single: bool) -> None:
     made = estimator(tmp_path)
     input_fn = many(0, 2, known=known)
-    assert list(made.predict(input_fn, yield_single_examples=single)) == []
+    assert list(made.predict(input_fn, yield_single_examples=single, untrained=True)) == []
 
 
 def test_empty_input_of_an_eager_run_yields_nothing(tmp_path: Path) -> None:
     made = estimator(tmp_path, run_eagerly=True)
-    assert list(made.predict(many(0, 2, known=True))) == []
+    assert list(made.predict(many(0, 2, known=True), untrained=True)) == []
 
 
 def test_endless_input_may_be_left(tmp_path: Path) -> None:
-    rows = estimator(tmp_path).predict(endless)
+    rows = estimator(tmp_path).predict(endless, untrained=True)
     assert [next(rows)["x"] for _ in range(6)] == [1, 2, 3, 4, 1, 2]
     rows.close()
 
 
 def test_plain_tensors_are_warned_of_and_repeat_forever(tmp_path: Path, caplog) -> None:
-    rows = estimator(tmp_path).predict(lambda: {"x": tf.constant([5.0, 6.0])})
+    rows = estimator(tmp_path).predict(lambda: {"x": tf.constant([5.0, 6.0])}, untrained=True)
     assert [next(rows)["x"] for _ in range(5)] == [5, 6, 5, 6, 5]
     assert any("That means predict yields forever" in m for m in caplog.messages)
 
@@ -212,7 +214,7 @@ def test_first_value_needs_only_the_first_batch(tmp_path: Path) -> None:
             read.append(number)
             yield {"x": np.float32([number])}
 
-    generator = estimator(tmp_path).predict(rows)
+    generator = estimator(tmp_path).predict(rows, untrained=True)
     assert next(generator)["x"] == 0
     assert len(read) < 20  # the pipeline reads a little ahead
     generator.close()
@@ -223,19 +225,19 @@ def test_first_value_needs_only_the_first_batch(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keys", ["y", ["y"], ("y",), {"y"}])
 def test_only_the_wanted_keys(tmp_path: Path, keys: Any) -> None:
-    rows = list(estimator(tmp_path).predict(batches, predict_keys=keys))
+    rows = list(estimator(tmp_path).predict(batches, predict_keys=keys, untrained=True))
     assert [row.keys() for row in rows] == [{"y"}] * 4
 
 
 def test_unknown_keys_beside_known_ones_are_ignored(tmp_path: Path) -> None:
-    rows = list(estimator(tmp_path).predict(batches, predict_keys=["y", "z"]))
+    rows = list(estimator(tmp_path).predict(batches, predict_keys=["y", "z"], untrained=True))
     assert rows[0].keys() == {"y"}
 
 
 def test_no_known_key_is_refused(tmp_path: Path) -> None:
     message = r"Expected to run at least one output from dict_keys\(\[.*\]\), provided \['z'\]\."
     with pytest.raises(ValueError, match=message):
-        next(estimator(tmp_path).predict(batches, predict_keys=["z"]))
+        next(estimator(tmp_path).predict(batches, predict_keys=["z"], untrained=True))
 
 
 def test_keys_of_a_single_tensor_are_refused(tmp_path: Path) -> None:
@@ -247,7 +249,7 @@ def test_keys_of_a_single_tensor_are_refused(tmp_path: Path) -> None:
 def test_keys_may_differ_between_calls(tmp_path: Path) -> None:
     made = estimator(tmp_path)
     for keys in ("x", "y", None, "x"):
-        [row, *_] = made.predict(batches, predict_keys=keys)
+        [row, *_] = made.predict(batches, predict_keys=keys, untrained=True)
         assert row.keys() == ({keys} if keys else {"x", "y"})
 
 
@@ -296,7 +298,13 @@ def test_untrained_model(tmp_path: Path, caplog) -> None:
 
 def test_two_generators_in_turn(tmp_path: Path) -> None:
     made = estimator(tmp_path)
-    pairs = list(zip(made.predict(batches), made.predict(batches), strict=True))
+    pairs = list(
+        zip(
+            made.predict(batches, untrained=True),
+            made.predict(batches, untrained=True),
+            strict=True,
+        )
+    )
     assert [(a["x"], b["x"]) for a, b in pairs] == [(x, x) for x in X]
 
 
@@ -332,7 +340,7 @@ def test_whole_rows_do_not_share_memory_with_what_comes_later(tmp_path: Path) ->
 def test_inside_a_graph_of_the_user(tmp_path: Path) -> None:
     made = estimator(tmp_path)
     with tf.Graph().as_default():
-        rows = list(made.predict(batches))
+        rows = list(made.predict(batches, untrained=True))
         assert not tf.executing_eagerly()
     assert [row["y"] for row in rows] == list(X)
 
@@ -347,7 +355,7 @@ def test_hook_sees_each_batch(tmp_path: Path) -> None:
         def after_run(self, run_context: Any, run_values: Any) -> None:
             seen.append(run_values.results["y"].tolist())
 
-    rows = list(estimator(tmp_path).predict(batches, hooks=[Look()]))
+    rows = list(estimator(tmp_path).predict(batches, hooks=[Look()], untrained=True))
     assert [row["y"] for row in rows] == list(X)
     assert seen == [[1, 2], [3, 4]]
 
