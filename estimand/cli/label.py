@@ -28,10 +28,6 @@ def label(
     for path in images:
         if not os.path.isfile(path):
             raise click.UsageError(f"There is no image {path!r}.")
-        if not _is_image(path):
-            raise click.UsageError(
-                f"{path!r} is no image: give files of {', '.join(_BEGINNINGS.values())}."
-            )
     with quiet_start(context.obj["verbose"]):
         from estimand.export.loading import load_model
 
@@ -40,11 +36,6 @@ def label(
     with model:
         for path in images:
             _show(path, _likely(model, path, names, top), as_json, len(images) > 1)
-
-
-def _is_image(path: str) -> bool:
-    with open(path, "rb") as file:
-        return file.read(8).startswith(tuple(_BEGINNINGS))
 
 
 def _export(directory: str) -> str:
@@ -69,6 +60,10 @@ def _likely(model: Any, path: str, names: list[str], top: int) -> list[tuple[str
 
     with open(path, "rb") as file:
         encoded = file.read()
+    if not encoded.startswith(tuple(_BEGINNINGS)):
+        raise click.ClickException(
+            f"{path} cannot be read as an image: it is none of {', '.join(_BEGINNINGS.values())}."
+        )
     try:
         answer = model({"image_bytes": [encoded]})
     except tf.errors.OpError as error:

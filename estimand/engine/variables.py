@@ -295,6 +295,10 @@ class VariableStore:
                 variable.assign(theirs[name].read_value())
         self.mark_changed()
 
+    def made_outside(self) -> set[int]:
+        """Identities of those that were there before the model function: with values of theirs."""
+        return {id(variable) for _, variable in self._foreign.values()}
+
     def values(self) -> dict[int, tf.Tensor]:
         """The present values, by identity of the variable; shares memory until an update."""
         return {id(v): v.read_value() for v in self._shared.values()}

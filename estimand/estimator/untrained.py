@@ -34,7 +34,8 @@ def has_random_weights(estimator: Estimator, trace: Any) -> bool:
     variables = trace.variables.by_name.values()
     if any(tf_private.initializer_set_from_checkpoint(v) is not None for v in variables):
         return False
-    return any(v.trainable for v in trace.variables.saved().values())
+    foreign = live.store.made_outside()
+    return any(v.trainable and id(v) not in foreign for v in trace.variables.saved().values())
 
 
 def starts_elsewhere(estimator: Estimator) -> bool:

@@ -225,7 +225,7 @@ def test_collections_of_the_graph_are_there_to_be_read(model_dir: str, mode: str
     elif mode == "eval":
         estimator.evaluate(eval_input_fn)
     else:
-        next(estimator.predict(eval_input_fn))
+        next(estimator.predict(eval_input_fn, untrained=True))
     weights = ["reg/w", *START]
     assert seen == {
         "variables": ["global_step", *weights],

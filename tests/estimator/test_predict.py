@@ -82,7 +82,7 @@ def test_labels_of_the_input_are_dropped(tmp_path: Path) -> None:
         assert labels is None
         return model_fn(features, labels, mode)
 
-    assert len(list(estimator(tmp_path, looks).predict(batches))) == 4
+    assert len(list(estimator(tmp_path, looks).predict(batches, untrained=True))) == 4
 
 
 LABELS = {

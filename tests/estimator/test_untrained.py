@@ -136,6 +136,16 @@ def test_a_model_with_nothing_to_train(tmp_path: Path, caplog) -> None:
     assert not warned(caplog)
 
 
+def test_a_model_of_variables_that_were_there_before(tmp_path: Path, caplog) -> None:
+    w = tf.Variable(3.0)
+
+    def tripled(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
+        return est.EstimatorSpec(mode, predictions=w * features["x"])
+
+    assert list(estimator(tmp_path, tripled).predict(features_only)) == [3, 6, 9, 12]
+    assert not warned(caplog)
+
+
 def test_a_model_that_is_filled_by_its_scaffold(tmp_path: Path, caplog) -> None:
     def filled(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
         w = v1.get_variable("w", [])
