@@ -80,7 +80,7 @@ def test_a_bad_configuration_file_ends_the_start(tmp_path: Path, text: str, told
 )
 def test_flags_that_do_not_fit_together(arguments: list[str], text: str) -> None:
     result = CliRunner().invoke(main, ["serve", *arguments])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert text in result.output
 
 
