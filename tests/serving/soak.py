@@ -100,7 +100,7 @@ class Soak:
         flags = (f"--model_config_file={config}", f"--request_log_dir={folder / 'logs'}")
         more = ("--request_log_sampling_rate=0.01",)
         self.server = Server(folder / "server.log", *flags, *more, *_FLAGS)
-        self.server.wait_until_ready()
+        self.server.wait_until(lambda: self.server.get("/readyz").ok, 600.0)
         self.others = Others(self.server)
         self.done: dict[str, int] = {}
         self._stop = threading.Event()
