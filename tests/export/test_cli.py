@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,21 @@ def test_show_as_json(linear: est.Estimator, raw: Path) -> None:
     assert graph["tags"] == ["serve"]
     inputs = graph["signatures"]["predict"]["inputs"]
     assert inputs == {"x": {"dtype": "float32", "shape": [None, 3], "tensor": "x:0"}}
+
+
+def test_show_does_not_load_tensorflow(raw: Path) -> None:
+    program = (
+        "import sys\n"
+        "from estimand.cli.main import main\n"
+        f"main(['show', {str(raw)!r}], standalone_mode=False)\n"
+        "assert 'tensorflow' not in sys.modules"
+    )
+    repository = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=repository, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "serving_default" in done.stdout
 
 
 def test_show_without_a_model_says_so(tmp_path: Path) -> None:
