@@ -58,13 +58,14 @@ def order_program_effects(graph: tf.Graph, variables: Iterable[tf.Variable]) -> 
     return sorted(writes.values(), key=lambda o: position[o.name])
 
 
-def name_resources(graph: tf.Graph, owner: str) -> None:
+def name_resources(graph: tf.Graph, owner: str, *, after: int = 0) -> None:
     """Give every table, queue and the like that has no name of its own one under `owner`.
 
     A nameless one belongs to its op, but one op of the graph is cut out and copied into many
-    functions: all of them, and all modes of one estimator, must meet the same table.
+    functions: all of them, and all modes of one estimator, must meet the same table. The first
+    `after` ops of the graph have been seen to.
     """
-    for op in graph.get_operations():
+    for op in graph.get_operations()[after:]:
         if "shared_name" in op.node_def.attr and not op.get_attr("shared_name"):
             tf_private.set_string_attribute(op, "shared_name", f"{owner}/{op.name}")
 
@@ -93,10 +94,7 @@ def _writes(op: tf.Operation, handle: tf.Tensor) -> bool:
         read_only = op.get_attr("_read_only_resource_inputs")
     except ValueError:
         return True
-    indices = [i for i, t in enumerate(op.inputs) if t is handle]
-    # The attribute does not count the predicate, which is not passed to the branches.
-    offset = 1 if op.type in ("If", "StatelessIf", "Case", "StatelessCase") else 0
-    return any(i - offset not in read_only for i in indices)
+    return any(i not in read_only for i, t in enumerate(op.inputs) if t is handle)
 
 
 def ancestors(ops: Iterable[tf.Operation]) -> dict[str, tf.Operation]:

@@ -45,7 +45,8 @@ def device_problem(trace: Trace) -> str | None:
     """Why only TensorFlow's ordinary executor can run a trace; None: it is all on one CPU.
 
     The single-threaded executor knows one device, and that a CPU; what was not placed by the
-    user goes to a GPU as soon as there is one.
+    user goes to a GPU as soon as there is one. It knows no switches, either, which conditions
+    inside of conditions are built of.
     """
     if trace.elsewhere or trace.strategy is not None:
         return "its variables are on several devices, or in other processes"
@@ -53,7 +54,11 @@ def device_problem(trace: Trace) -> str | None:
     if present:
         return f"TensorFlow sees a {sorted(present)[0]} here"
     variables = [copy for v in trace.variables.by_name.values() for copy in copies(v)]
-    placed = {node.device for node in call_tree(trace.graph)}
+    placed = set()
+    for node in call_tree(trace.graph):
+        placed.add(node.device)
+        if node.attr["_lower_using_switch_merge"].b:
+            return f"it has a condition inside of a condition ({node.name})"
     for where in placed | {v.device for v in variables}:
         device = tf.DeviceSpec.from_string(where)
         if (device.device_type or "CPU", device.device_index or 0) != ("CPU", 0):

@@ -60,6 +60,25 @@ class GraphCopy:
         )
         return [fed[f.name] if f.name in fed else next(placed) for f in fetches]
 
+    def _early(self, chosen: Sequence[Any]) -> set[str]:
+        """The reads among nodes, with what they are computed from where that has no effects."""
+        early = {node.name for node in chosen if _is_plain_read(node)}
+        known = {node.name: node for node in chosen}
+        for node in chosen:
+            if not _branches_read(node):
+                continue
+            before = {node.name}
+            stack = list(node.input)
+            while stack:
+                name = stack.pop().lstrip("^").split(":")[0]
+                if name in known and name not in before | early:
+                    before.add(name)
+                    stack.extend(known[name].input)
+            others = before - {node.name}
+            if not any(tf_private.is_stateful(known[name].op) for name in others):
+                early |= before
+        return early
+
     def _part(self, wanted: Sequence[str], fed: dict[str, tf.Tensor]) -> Any:
         """The nodes that `wanted` need and that are not given from outside."""
         part = tf.compat.v1.GraphDef()
@@ -77,11 +96,12 @@ class GraphCopy:
             stack.extend(self._nodes[name].input)
         given = self._captures.keys() | {name.split(":")[0] for name in fed}
         chosen = [node for node in self._definition.node if node.name in seen]
-        # In the order of creation, but plain reads first: automatic control dependencies follow
+        # In the order of creation, but mere reads first: automatic control dependencies follow
         # the order, and a read that waits for nothing means the value before the step. Ops that
         # took the place of others later belong where those were: at the end they would let one
         # replica come to a sum before the other's prints, and both would wait for ever.
-        for node in sorted(chosen, key=lambda n: not (_is_plain_read(n) or is_twin(n.name))):
+        early = self._early(chosen)
+        for node in sorted(chosen, key=lambda n: not (n.name in early or is_twin(n.name))):
             copied = part.node.add()
             copied.CopyFrom(node)
             _forget_colocation(copied)
@@ -91,6 +111,19 @@ class GraphCopy:
 
 def _is_plain_read(node: Any) -> bool:
     return node.op == "ReadVariableOp" and len(node.input) == 1
+
+
+def _branches_read(node: Any) -> bool:
+    """Whether a condition or loop reads variables, changes none, and was not told to wait."""
+    if any(name.startswith("^") for name in node.input):
+        return False
+    given = {"If": "Tin", "Case": "Tin", "While": "T"}.get(node.op)
+    if given is None:
+        return False
+    first = 0 if node.op == "While" else 1  # after the condition
+    types = enumerate(node.attr[given].list.type, first)
+    resources = {i for i, dtype in types if dtype == tf.resource.as_datatype_enum}
+    return bool(resources) and resources <= set(node.attr["_read_only_resource_inputs"].list.i)
 
 
 def _forget_waiting_for(node: Any, given: set[str]) -> None:

@@ -48,6 +48,9 @@ _MAX_BLOCK_STEPS = 1000
 _PATIENCE_STEPS = 1000
 
 
+OnFirstBatch = Callable[[list[tf.Tensor]], None]
+
+
 class TrainingLoop:
     """Runs one call of `Estimator.train`."""
 
@@ -63,8 +66,7 @@ class TrainingLoop:
         save_checkpoint: Callable[..., str],
         interrupts: Interrupts,
         on_block: Callable[[int, Any], None],
-        after_begin: Callable[[], None] = lambda: None,
-        on_first_batch: Callable[[list[tf.Tensor]], None] | None = None,
+        after_begin: Callable[[], OnFirstBatch | None] = lambda: None,
         max_steps_per_call: int | None = None,
         team: Team | None = None,
         on_change: Callable[[], None] = lambda: None,
@@ -83,7 +85,7 @@ class TrainingLoop:
         self._on_block = on_block
         self._after_begin = after_begin
         self._on_change = on_change
-        self._on_first_batch = on_first_batch
+        self._on_first_batch: OnFirstBatch | None = None
         self._max_block = min(max_steps_per_call or _MAX_BLOCK_STEPS, _MAX_BLOCK_STEPS)
         self._step = 0
         self._step_seconds = 0.0
@@ -118,7 +120,7 @@ class TrainingLoop:
         for hook in self._hooks.bound:
             hook.bind(self)
         self._hooks.begin()
-        self._after_begin()
+        self._on_first_batch = self._after_begin()
         self._step = self.global_step()
         self._hooks.after_create_session(self._step)
         if self._team is not None:

@@ -70,6 +70,7 @@ class Trace:
     global_step: tf.Variable
     strategy: tf.distribute.Strategy | None = None
     elsewhere: bool = False  # the variables are on another device than that of functions
+    owner: str = ""  # of tables, queues and the like
     stop: StopVote | None = None  # where several processes have to stop together
     step_effects: list[tf.Operation] = field(default_factory=list)
     tensor_summaries: list[TensorSummary] = field(default_factory=list)
@@ -147,9 +148,22 @@ class Trace:
         needed = effects.ancestors(getattr(f, "op", f) for f in fetches)
         return any(t.op.name in needed for t in self.inputs)
 
-    def as_default(self) -> contextlib.AbstractContextManager[Any]:
-        """Make this graph the default one, for hooks that look things up or add ops."""
-        return self.graph.as_default()
+    @contextlib.contextmanager
+    def as_default(self) -> Iterator[tf.Graph]:
+        """Make this graph the default one, for hooks that look things up or add ops.
+
+        What they add is built, and kept, as the model function's own ops were.
+        """
+        graph = self.graph
+        size = len(graph.get_operations())
+        with (
+            building_for_any_executor(self.strategy, self.elsewhere),
+            tf_private.kept_resources() as kept,
+            graph.as_default(),
+        ):
+            yield graph
+        self.kept += kept
+        effects.name_resources(graph, self.owner, after=size)
 
     def collection(self, name: str) -> list[Any]:
         return list(dict.fromkeys(self.graph.get_collection(name)))
@@ -213,10 +227,7 @@ def trace_model(
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(building_scopes(seed))
-        if not store.elsewhere:
-            stack.enter_context(tf_private.calls_as_they_are())
-        if strategy is None and not store.elsewhere:  # that executor knows one device only
-            stack.enter_context(tf_private.single_threaded_tracing())
+        stack.enter_context(building_for_any_executor(strategy, store.elsewhere))
         wrapped = tf.compat.v1.wrap_function(build, signature)
     graph = wrapped.graph
     built["variables"].twins.bind(graph)
@@ -227,6 +238,7 @@ def trace_model(
         inputs=list(graph.inputs[: len(signature)]),
         strategy=strategy,
         elsewhere=store.elsewhere,
+        owner=store.owner,
         **built,
     )
     effects.name_resources(graph, store.owner)
@@ -257,6 +269,19 @@ def pack_batch(element_spec: tuple[Any, Any], flat: Sequence[tf.Tensor]) -> tupl
         return features, None
     labels = tf.nest.pack_sequence_as(labels_spec, list(flat[count:]), expand_composites=True)
     return features, labels
+
+
+@contextlib.contextmanager
+def building_for_any_executor(
+    strategy: tf.distribute.Strategy | None, elsewhere: bool
+) -> Iterator[None]:
+    """Functions and control flow that run as they are, whichever executor is chosen."""
+    with contextlib.ExitStack() as stack:
+        if not elsewhere:
+            stack.enter_context(tf_private.calls_as_they_are())
+        if strategy is None and not elsewhere:  # the single-threaded one knows one device only
+            stack.enter_context(tf_private.single_threaded_tracing())
+        yield
 
 
 @contextlib.contextmanager

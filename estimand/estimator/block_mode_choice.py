@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from estimand.core.config import RunConfig
 from estimand.engine import block_mode, gates
 from estimand.engine.compiled import ONEDNN, PLAIN, XLA
 from estimand.engine.feeding import Feeder
+from estimand.engine.loop import OnFirstBatch
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.program import StepProgram
 
@@ -21,7 +22,6 @@ _log = logging.getLogger("tensorflow")
 
 _FROM_STEP = "block_mode_from_step"
 _ONEDNN_EVERYWHERE = "onednn_in_all_graphs"
-OnFirstBatch = Callable[[list[tf.Tensor]], None]
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from estimand.engine.events import EventWriter
 from estimand.engine.feeding import Feeder, InputPosition
 from estimand.engine.hook_runner import HookRunner
 from estimand.engine.interrupts import Interrupts
-from estimand.engine.loop import TrainingLoop
+from estimand.engine.loop import OnFirstBatch, TrainingLoop
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.program import StepProgram
 from estimand.engine.progress import Progress
@@ -254,10 +254,12 @@ class _Run:
         runner = HookRunner(all_hooks, trace, session, store=store)
         before_hooks = set(trace.variables.by_name)
 
-        def after_begin() -> None:
+        def after_begin() -> OnFirstBatch | None:
             if self.latest is not None and set(trace.variables.by_name) != before_hooks:
                 with tf_private.eager_mode():
                     initialization.restore_added(trace, before_hooks, self.latest)
+            # Now that the graph is complete: hooks may have added what not every way can run.
+            return self._on_first_batch(choice.make(self.start_step, target))
 
         with (
             Interrupts() as interrupts,
@@ -276,7 +278,6 @@ class _Run:
                 team=self.team,
                 on_block=line.update,
                 after_begin=after_begin,
-                on_first_batch=self._on_first_batch(choice.make(self.start_step, target)),
                 max_steps_per_call=config.max_steps_per_call,
                 on_change=store.mark_changed,
             )
@@ -328,9 +329,7 @@ class _Run:
 
         return self.estimator._live_model.program(trace, "train", make)
 
-    def _on_first_batch(
-        self, choose: Callable[[list[tf.Tensor]], None] | None
-    ) -> Callable[[list[tf.Tensor]], None] | None:
+    def _on_first_batch(self, choose: OnFirstBatch | None) -> OnFirstBatch | None:
         check = self._data_check
         assert self.feeder is not None
         replicas = self.feeder.replicas

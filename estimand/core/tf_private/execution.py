@@ -15,6 +15,7 @@ from tensorflow.python.eager import context as _context
 from estimand.core.swapping import swapped
 
 _SINGLE_THREADED = "SINGLE_THREADED_EXECUTOR"
+_CONDITIONS = frozenset({"Case", "If", "StatelessCase", "StatelessIf"})
 
 
 @contextlib.contextmanager
@@ -33,13 +34,22 @@ def single_threaded_tracing() -> Iterator[None]:
     """Trace so that either executor may run the graph.
 
     The single-threaded executor refuses `cond` and `while` that were marked, at trace time, to
-    be lowered to v1 control flow; the ordinary one runs both forms.
-
-    Functions that are called must not ask for that executor all the same: within a graph that the
-    ordinary one runs, each nested branch of theirs would block one thread of a pool that has as
-    many as there are cores, and steps would wait for ever.
+    be lowered to v1 control flow; the ordinary one runs both forms. Only a `cond` with another
+    one inside is marked: each that is not holds a thread of TensorFlow's pool while its branch
+    waits for the next, and where there are fewer threads than levels, all wait for ever. For the
+    same reason functions that are called leave the executor to their caller.
     """
     from tensorflow.python.eager.polymorphic_function import atomic_function
+    from tensorflow.python.ops import control_flow_util_v2
+
+    known: dict[str, bool] = {}
+
+    def lowered_if_nested(original: Callable[..., None]) -> Callable[..., None]:
+        def maybe_set_lowering_attr(op: tf.Operation, lower: bool | None = None) -> None:
+            nested = op.type in _CONDITIONS and _calls_conditions(op, known)
+            original(op, True if nested else lower)
+
+        return maybe_set_lowering_attr
 
     def by_whoever_calls(call: Callable[..., Any]) -> Callable[..., Any]:
         def make_call(*args: Any, **kwargs: Any) -> Any:
@@ -49,9 +59,29 @@ def single_threaded_tracing() -> Iterator[None]:
 
     with (
         _context.function_executor_type(_SINGLE_THREADED),
-        swapped([(atomic_function, "partitioned_call_op", by_whoever_calls)]),
+        swapped(
+            [
+                (control_flow_util_v2, "maybe_set_lowering_attr", lowered_if_nested),
+                (atomic_function, "partitioned_call_op", by_whoever_calls),
+            ]
+        ),
     ):
         yield
+
+
+def _calls_conditions(op: tf.Operation, known: dict[str, bool]) -> bool:
+    """Whether there is a `cond` in any function that an op calls, and that those call."""
+    values = op.node_def.attr.values()
+    names = [f.name for value in values for f in (value.func, *value.list.func) if f.name]
+    for name in names:
+        function = op.graph._functions.get(name)
+        if name not in known and hasattr(function, "graph"):
+            known[name] = False  # while it is being looked through
+            known[name] = any(
+                inner.type in _CONDITIONS or _calls_conditions(inner, known)
+                for inner in function.graph.get_operations()
+            )
+    return any(known.get(name, False) for name in names)
 
 
 @contextlib.contextmanager
