@@ -150,6 +150,25 @@ def variable_from_outside() -> str:
     return "nothing was raised"
 
 
+def averaged() -> dict[str, list[float]]:
+    """Averages of the weights, kept by TensorFlow's own class in each replica."""
+
+    def model_fn(features, labels, mode):
+        w = tf.compat.v1.get_variable("w", [1, 1], initializer=tf.compat.v1.ones_initializer())
+        loss = tf.reduce_mean((tf.matmul(features["x"], w) - labels) ** 2)
+        optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.01)
+        step = optimizer.minimize(loss, tf.compat.v1.train.get_global_step())
+        with tf.control_dependencies([step]):
+            train_op = tf.train.ExponentialMovingAverage(0.5).apply([w])
+        return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    config = est.RunConfig(model_dir=tempfile.mkdtemp(), train_distribute=two_replicas())
+    estimator = est.Estimator(model_fn, config=config)
+    rows = ({"x": [[1.0]]}, [[0.0]])
+    estimator.train(lambda: tf.data.Dataset.from_tensors(rows).repeat(), max_steps=2)
+    return checkpoint(estimator)
+
+
 def on_one_device() -> dict:
     config = est.RunConfig(
         model_dir=tempfile.mkdtemp(),
@@ -181,6 +200,7 @@ def main() -> None:
         "left over": what_is_left_over,
         "outside": variable_from_outside,
         "one device": on_one_device,
+        "averaged": averaged,
     }
     for name in wanted or (*models.MIRRORED, *others):
         if name in others:

@@ -103,3 +103,11 @@ def test_one_device_that_is_not_the_default_one_does_all_as_no_strategy_does(res
     assert_equal(alone["checkpoint"], there["checkpoint"])
     assert_equal(alone["metrics"], there["metrics"])
     assert_equal({"p": alone["predictions"]}, there["predictions"])
+
+
+def test_moving_averages_of_the_weights(results):
+    found = results["averaged"]
+    # 1 → 0.98 → 0.9604, and its average half the way behind it.
+    assert found["w"] == pytest.approx([0.9604])
+    average = found["w/ExponentialMovingAverage"]
+    assert average == pytest.approx([(0.5 * (1 + 0.98) + 0.9604) / 2])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
@@ -15,12 +16,12 @@ from estimand.core.swapping import Swap, swapped
 @contextlib.contextmanager
 def like_a_v1_graph() -> Iterator[None]:
     """Around the trace of a model function."""
-    from tensorflow.python.training.moving_averages import ExponentialMovingAverage
+    from tensorflow.python.training import moving_averages
     from tensorflow.python.training.optimizer import Optimizer
 
     swaps: list[Swap] = [
         (Optimizer, "compute_gradients", _where_the_loss_is),
-        (ExponentialMovingAverage, "apply", _of_tensors_too),
+        (moving_averages, "ops", _averaging_tensors_too),
     ]
     if "keras" in sys.modules:
         from keras.src import backend
@@ -47,18 +48,15 @@ def _where_the_loss_is(compute_gradients: Callable[..., Any]) -> Callable[..., A
     return compute
 
 
-def _of_tensors_too(apply: Callable[..., Any]) -> Callable[..., Any]:
-    """Averages of tensors (of a loss, say), which TensorFlow has for v1 graphs only."""
-    from tensorflow.python.framework import ops
+def _averaging_tensors_too(ops: ModuleType) -> ModuleType:
+    """Averages of tensors (of a loss, say), which TensorFlow has for v1 graphs only.
 
-    def apply_to(self: Any, var_list: Any = None) -> Any:
-        if tf.executing_eagerly():
-            return apply(self, var_list)
-        in_graph = (ops, "executing_eagerly_outside_functions", lambda _: lambda: False)
-        with swapped([in_graph]):
-            return apply(self, var_list)
-
-    return apply_to
+    Replaced for the module of averages alone: the replicas of a strategy ask the same question.
+    """
+    view = ModuleType(ops.__name__)
+    view.__getattr__ = lambda name: getattr(ops, name)  # type: ignore[method-assign]
+    view.executing_eagerly_outside_functions = tf.executing_eagerly  # type: ignore[attr-defined]
+    return view
 
 
 def _without_functions(compute_output_spec: Callable[..., Any]) -> Callable[..., Any]:
