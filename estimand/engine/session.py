@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.engine import fetching
 from estimand.engine.tracing import Trace
+from estimand.inputs.v1_iterators import feed_iterators
 
 
 class TracedSession(tf_private.SessionInterface):
@@ -44,6 +45,7 @@ class TracedSession(tf_private.SessionInterface):
         self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
     ) -> Any:
         del options, run_metadata
+        fetches = feed_iterators(fetches, feed_dict or {})
         with tf_private.eager_mode():
             fetch_plan = fetching.plan(self.trace, fetches)
             with self.trace.usage:

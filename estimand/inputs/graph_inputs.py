@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import InputError
+from estimand.inputs.fed_placeholders import FedPlaceholders
 from estimand.inputs.session_inputs import dataset_from_session, needs_session
 from estimand.inputs.structure import clean_parts
 from estimand.inputs.v1_iterators import EagerCall, GraphCall, NeedsGraph, TracedIterator, watch
@@ -89,18 +90,20 @@ def dataset_from_graph(call: Callable[[], Any], where: str) -> GraphInput:
         return _read_by_session(call, where)
     if trace.table_initializers:
         _prune(trace, [], trace.table_initializers)()
-    datasets = _materialise(trace)
+    fed = _unfed_placeholders(trace.variants, trace.function.inputs)
+    datasets = _fed_later(trace, fed) if fed and trace.iterators else _materialise(trace)
     keep_alive = (trace.function,)
     if isinstance(trace.result, tf.data.Dataset):
         return GraphInput(datasets[0], None, False, True, keep_alive)
     source = _zip(datasets)
     structure = tf.nest.map_structure(tf.type_spec_from_value, trace.result)
     if _is_untouched(trace):
-        return GraphInput(source, structure, False, True, keep_alive)
+        return GraphInput(source, structure, False, not fed, keep_alive)
     fetches = tf.nest.flatten(trace.result, expand_composites=True)
     function = _prune(trace, trace.placeholders, fetches)
     dataset = source.map(_inlined(function, structure))
-    return GraphInput(dataset, structure, not datasets, _is_steady(function), keep_alive)
+    steady = _is_steady(function) and not fed
+    return GraphInput(dataset, structure, not datasets, steady, keep_alive)
 
 
 def _read_by_session(call: Callable[[], Any], where: str) -> GraphInput:
@@ -183,6 +186,18 @@ def _materialise(trace: _Trace) -> list[tf.data.Dataset]:
     ]
 
 
+def _fed_later(trace: _Trace, placeholders: list[tf.Tensor]) -> list[tf.data.Dataset]:
+    """The same, where a hook has yet to feed what they are made of."""
+    fed = FedPlaceholders(placeholders, trace.where)
+    for iterator in trace.iterators:
+        iterator.feed = fed.feed
+    make = [_prune(trace, placeholders, [variant]) for variant in trace.variants]
+    return [
+        fed.dataset(one, dataset.element_spec)
+        for one, dataset in zip(make, trace.datasets, strict=True)
+    ]
+
+
 def _zip(datasets: Sequence[tf.data.Dataset]) -> tf.data.Dataset:
     if not datasets:
         return tf.data.Dataset.counter()
@@ -190,17 +205,18 @@ def _zip(datasets: Sequence[tf.data.Dataset]) -> tf.data.Dataset:
 
 
 def _prune(trace: _Trace, feeds: list[tf.Tensor], fetches: list[Any]) -> Any:
-    unfed = _unfed_placeholder(fetches, [*feeds, *trace.function.inputs])
-    if unfed is not None:
+    unfed = _unfed_placeholders(fetches, [*feeds, *trace.function.inputs])
+    if unfed:
         raise InputError(
-            f"{trace.where}: what it returns depends on the placeholder {unfed.name!r}, and "
+            f"{trace.where}: what it returns depends on the placeholder {unfed[0].op.name!r}, and "
             "nobody feeds it. Put the value itself in its place: "
             "`tf.data.Dataset.from_tensor_slices(array)`."
         )
     return trace.function.prune(feeds, fetches)
 
 
-def _unfed_placeholder(fetches: Iterable[Any], fed: Iterable[tf.Tensor]) -> tf.Operation | None:
+def _unfed_placeholders(fetches: Iterable[Any], fed: Iterable[tf.Tensor]) -> list[tf.Tensor]:
+    found = []
     known = {tensor.op.name for tensor in fed}
     pending = [fetch if isinstance(fetch, tf.Operation) else fetch.op for fetch in fetches]
     seen = set()
@@ -210,9 +226,9 @@ def _unfed_placeholder(fetches: Iterable[Any], fed: Iterable[tf.Tensor]) -> tf.O
             continue
         seen.add(op.name)
         if op.type == "Placeholder":
-            return op
+            found.append(op.outputs[0])
         pending.extend([*op.control_inputs, *(tensor.op for tensor in op.inputs)])
-    return None
+    return found
 
 
 def _inlined(function: Any, structure: Any) -> Callable[..., tuple[Any, ...]]:

@@ -27,6 +27,9 @@ class TracedIterator:
         self.dataset = dataset
         self.element_spec = dataset.element_spec
         self.placeholders: list[tf.Tensor] | None = None
+        # Takes a feed_dict, where the Dataset is made of placeholders that a hook is to feed.
+        self.feed: Callable[[dict[Any, Any]], None] | None = None
+        self._initializer: tf.Operation | None = None
 
     def get_next(self, name: str | None = None) -> Any:
         if self.placeholders is not None:
@@ -43,8 +46,14 @@ class TracedIterator:
 
     @property
     def initializer(self) -> tf.Operation:
-        """Nothing to run: the Dataset is iterated from its beginning, or from where it was."""
-        return tf.no_op()
+        """Nothing to run: the Dataset is iterated from its beginning, or from where it was.
+
+        A session that is given it looks for what it has to feed: see `feed_iterators`.
+        """
+        if self._initializer is None:
+            self._initializer = tf.no_op()
+            self._initializer._estimand_iterator = self
+        return self._initializer
 
     @property
     def _iterator_resource(self) -> tf.Tensor:
@@ -54,6 +63,20 @@ class TracedIterator:
     output_types = property(lambda self: tf.compat.v1.data.get_output_types(self))
     output_shapes = property(lambda self: tf.compat.v1.data.get_output_shapes(self))
     output_classes = property(lambda self: tf.compat.v1.data.get_output_classes(self))
+
+
+def feed_iterators(fetches: Any, feed_dict: dict[Any, Any]) -> Any:
+    """The fetches without initializers of iterators, which are given what is fed."""
+
+    def without(fetch: Any) -> Any:
+        iterator = getattr(fetch, "_estimand_iterator", None)
+        if iterator is None:
+            return fetch
+        if iterator.feed is not None:
+            iterator.feed(feed_dict)
+        return None
+
+    return tf.nest.map_structure(without, fetches)
 
 
 class EagerCall:

@@ -32,6 +32,10 @@ def test_snippets_of_guides(program: str, tmp_path: Path) -> None:
     assert "all done" in run(program, str(tmp_path))
 
 
+def test_a_hook_feeds_the_iterator_of_the_input_function(tmp_path: Path) -> None:
+    assert "all done" in run("fed_iterators.py", str(tmp_path))
+
+
 def test_eager_execution_of_contrib(tmp_path: Path) -> None:
     assert "all done" in run("eager.py", str(tmp_path))
     (events,) = (tmp_path / "logs").iterdir()
