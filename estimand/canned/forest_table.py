@@ -48,12 +48,12 @@ def _parts(who: str, name: str, value: Any) -> list[tuple[Column, tf.Tensor]]:
             "in input_fn: tf.sparse.to_dense(...) or .to_tensor()."
         )
     tensor = tf.convert_to_tensor(value)
-    if tensor.shape.rank == 2 and tensor.shape[1] == 1:
+    if tensor.shape.rank == 2 and tf.compat.dimension_value(tensor.shape[1]) == 1:
         tensor = tensor[:, 0]
     is_text = tensor.dtype == tf.string
     if tensor.shape.rank == 1:
         return [(Column(name, is_text), tensor if is_text else tf.cast(tensor, tf.float32))]
-    if tensor.shape.rank != 2 or tensor.shape[1] is None:
+    if tensor.shape.rank != 2 or tf.compat.dimension_value(tensor.shape[1]) is None:
         raise InputError(
             f"{who} takes features of shape [batch] or [batch, n]; {name!r} has {tensor.shape}."
         )

@@ -142,7 +142,7 @@ def kmeans_model_fn(
     def model_fn(features: Any, mode: str, config: Any) -> EstimatorSpec:
         del config
         points = points_of("KMeans", features, feature_columns)
-        clusters = Clusters(settings, points.shape[1])
+        clusters = Clusters(settings, tf.compat.dimension_value(points.shape[1]))
         training = mode == ModeKeys.TRAIN
         with tf.control_dependencies(clusters.prepare(points) if training else []):
             distances, index, nearest = clusters.nearest(points)

@@ -24,7 +24,7 @@ def points_of(who: str, features: Any, feature_columns: Sequence[Any] | None) ->
             raise InputError(f"{who} got a batch without features. Let input_fn return points.")
         features = tf.concat(parts, axis=1)
     points = _rows(who, features, "features")
-    if points.shape[1] is None:
+    if tf.compat.dimension_value(points.shape[1]) is None:
         raise InputError(
             f"{who} needs to know how many numbers a point has; the points have shape "
             f"{points.shape}. Fix it in input_fn: tf.ensure_shape(points, [None, n])."

@@ -15,4 +15,8 @@ def logits_for(probabilities: tf.Tensor) -> tf.Tensor:
     0.75
     """
     logs = tf.math.log(tf.maximum(probabilities, _SMALLEST))
-    return logs[:, 1:] - logs[:, :1] if probabilities.shape[1] == 2 else logs
+    return (
+        logs[:, 1:] - logs[:, :1]
+        if tf.compat.dimension_value(probabilities.shape[1]) == 2
+        else logs
+    )

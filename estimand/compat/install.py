@@ -40,9 +40,9 @@ _ATTRIBUTES = {
     "keras.estimator": "tensorflow.keras.estimator",
     "python.estimator": "tensorflow.python.estimator",
     "compat.v2.estimator": "tensorflow.compat.v2.estimator",
+    "compat.v2.keras.estimator": "tensorflow.keras.estimator",
     "compat.v1.estimator": "tensorflow.compat.v1.estimator",
     "compat.v1.keras.estimator": "tensorflow.compat.v1.keras.estimator",
-    "compat.v1.contrib": "tensorflow.contrib",
     "compat.v1.layers": "tensorflow.compat.v1.layers",
     "compat.v1.nn.rnn_cell": "tensorflow.compat.v1.nn.rnn_cell",
 }
@@ -66,7 +66,8 @@ def install() -> None:
     These are `tf.estimator`, `tf.compat.v1.estimator`, `tf.keras.estimator`, the modules below
     `tensorflow_estimator.python.estimator` and `tensorflow.python.estimator`, and, because
     TensorFlow lost them as well, `tf.compat.v1.layers`, `tf.compat.v1.nn.rnn_cell` and the parts
-    of `tf.contrib` that Estimator code used (as `tf.compat.v1.contrib` and `tensorflow.contrib`);
+    of `tf.contrib` that Estimator code used (to be imported as `tensorflow.contrib`; no attribute
+    `contrib` is set, by which libraries tell TensorFlow 1);
     also the optimizers of `tf.keras.optimizers.legacy`, which Keras 3 only names, and
     `tf.keras.layers.DenseFeatures`, which it lacks. Keras' `compile` takes optimizers of
     `tf.compat.v1.train` again.
@@ -111,10 +112,32 @@ def _supply_legacy_optimizers(tf: ModuleType) -> None:
 
 
 def _supply_dense_features(tf: ModuleType) -> None:
-    if not hasattr(tf.keras.layers, "DenseFeatures"):
-        from estimand.features.keras_layers import DenseFeatures
+    """Names that Keras 2 had; `tf.keras` of the other faces may be modules of their own."""
+    if hasattr(tf.keras.layers, "DenseFeatures"):
+        return
+    from estimand.features.keras_layers import DenseFeatures
 
-        _set(tf.keras.layers, "DenseFeatures", DenseFeatures)
+    faces = [tf, *_faces("v1"), *_faces("v2")]
+    supplied: tuple[tuple[str, str, Any], ...] = (
+        ("layers", "DenseFeatures", DenseFeatures),
+        ("layers", "experimental", _of_keras("layers.experimental")),
+        ("", "experimental", _of_keras("experimental")),
+    )
+    for below, name, value in supplied:
+        for owner in _distinct([getattr(f.keras, below) if below else f.keras for f in faces]):
+            if not hasattr(owner, name):
+                _set(owner, name, value)
+
+
+def _of_keras(path: str) -> ModuleType:
+    module = MappedModule(f"tensorflow.keras.{path}", module_table.KERAS_EXPERIMENTAL[path])
+    if path == "layers.experimental":
+        module.preprocessing = _of_keras(f"{path}.preprocessing")  # type: ignore[attr-defined]
+    return module
+
+
+def _distinct(owners: list[Any]) -> list[Any]:
+    return [owner for i, owner in enumerate(owners) if all(owner is not o for o in owners[:i])]
 
 
 def _let_keras_take_v1_optimizers() -> None:
@@ -125,22 +148,30 @@ def _let_keras_take_v1_optimizers() -> None:
 
 
 def _owners(tf: ModuleType, path: str) -> list[Any]:
-    """The modules that are reached at a path below TensorFlow.
-
-    There may be two of one kind: `tf.compat.v1` is one module before somebody imports
-    `tensorflow.compat.v1` and another one after.
-    """
+    """The modules that are reached at a path below TensorFlow."""
     parts = path.split(".")
     if parts[0] == "compat":
-        before = sys.modules.get(f"tensorflow._api.v2.{'.'.join(parts[:2])}")
-        now = importlib.import_module(f"tensorflow.{'.'.join(parts[:2])}")
-        starts, parts = [before, now], parts[2:]
+        starts, parts = _faces(parts[1]), parts[2:]
     elif path == "python":
         starts, parts = [importlib.import_module("tensorflow.python")], []
     else:
         starts = [tf]
-    found = [functools.reduce(getattr, filter(None, parts), start) for start in starts if start]
-    return [owner for i, owner in enumerate(found) if all(owner is not o for o in found[:i])]
+    found = [functools.reduce(getattr, filter(None, parts), start) for start in starts]
+    return _distinct(found)
+
+
+def _faces(version: str) -> list[ModuleType]:
+    """All modules that are `compat.v1` of something, or `compat.v2`.
+
+    `tf.compat.v1` is one module before somebody imports `tensorflow.compat.v1` and another one
+    after; and each face has both faces once more, as `tensorflow.compat.v2.compat.v1`.
+    """
+    importlib.import_module(f"tensorflow.compat.{version}")
+    return [
+        module
+        for name, module in list(sys.modules.items())
+        if name.startswith("tensorflow.") and name.endswith(f".compat.{version}") and module
+    ]
 
 
 def uninstall() -> None:

@@ -75,6 +75,20 @@ V1: dict[str, Names] = {
 }
 KERAS: Names = _at("estimand.compat.private.keras_lib", "model_to_estimator")
 
+# What of the experimental parts of Keras 2 can be had.
+KERAS_EXPERIMENTAL: dict[str, Names] = {
+    "experimental": _at("estimand.features.keras_layers", "LinearModel SequenceFeatures")
+    | _at("keras:optimizers.schedules", "CosineDecay CosineDecayRestarts"),
+    "layers.experimental": {},
+    "layers.experimental.preprocessing": _at(
+        "keras:layers",
+        "CategoryEncoding CenterCrop Discretization Hashing HashedCrossing IntegerLookup "
+        "Normalization PreprocessingLayer=Layer RandomContrast RandomCrop RandomFlip "
+        "RandomRotation RandomTranslation RandomZoom Rescaling Resizing StringLookup "
+        "TextVectorization",
+    ),
+}
+
 _KERAS_LIB: Names = KERAS | {"FormattedKeyError": "estimand.bridge.keras_names:KeyMissingError"}
 
 API: dict[str, dict[str, Names]] = {

@@ -30,7 +30,7 @@ def in_blocks(dataset: tf.data.Dataset) -> tf.data.Dataset:
     tensors, size, drop_remainder = found
     if size < _SMALLEST_BATCH:
         return dataset
-    rows = tf.nest.flatten(tensors)[0].shape[0]
+    rows = tf.compat.dimension_value(tf.nest.flatten(tensors)[0].shape[0])
     last = rows - rows % size if drop_remainder else rows
 
     @tf.autograph.experimental.do_not_convert

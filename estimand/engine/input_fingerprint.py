@@ -139,7 +139,7 @@ def _fixed_rows(spec: Any) -> int | None:
     leaves = tf.nest.flatten(spec)
     if not leaves or not all(isinstance(s, tf.TensorSpec) and s.shape.rank for s in leaves):
         return None
-    sizes = {s.shape[0] for s in leaves}
+    sizes = {tf.compat.dimension_value(s.shape[0]) for s in leaves}
     return sizes.pop() if len(sizes) == 1 else None
 
 

@@ -94,7 +94,7 @@ class FeatureTensors:
             value = self.features[key] = tf.convert_to_tensor(value)
         if value.shape.rank == 1:
             return value
-        if value.shape.rank == 2 and value.shape[1] == 1:
+        if value.shape.rank == 2 and tf.compat.dimension_value(value.shape[1]) == 1:
             flat = ("flat", key)
             if flat not in self._tensors:
                 self._tensors[flat] = tf.squeeze(value, axis=1)

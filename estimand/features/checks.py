@@ -215,7 +215,7 @@ def same_batch_size(tensors: list[tf.Tensor], columns: list[Any]) -> None:
     """Static batch sizes agree, where they are known."""
     known: tuple[Any, int] | None = None
     for tensor, column in zip(tensors, columns, strict=True):
-        size = tensor.shape[0] if tensor.shape.rank else None
+        size = tf.compat.dimension_value(tensor.shape[0]) if tensor.shape.rank else None
         if size is None:
             continue
         if known is not None and known[1] != size:

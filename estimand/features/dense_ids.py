@@ -130,7 +130,7 @@ def _bucketized(column: Any, cache: FeatureTensors, state: Any) -> DenseIds | No
     if tuple(column.source_column.shape) != (1,):
         return None
     buckets = cache.get(column, state)
-    if buckets.shape.rank != 2 or buckets.shape[1] != 1:
+    if buckets.shape.rank != 2 or tf.compat.dimension_value(buckets.shape[1]) != 1:
         return None
     return DenseIds(tf.cast(tf.squeeze(buckets, axis=1), tf.int64), never_negative=True)
 

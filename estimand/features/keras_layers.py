@@ -199,14 +199,23 @@ class DenseFeatures(_ColumnLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(checks.dense_columns(feature_columns), trainable, name, **kwargs)
+        self._asked_for = _Untracked(None)
 
-    def call(self, features: Any, cols_to_output_tensors: Any = None) -> Any:
+    def __call__(self, features: Any, cols_to_output_tensors: Any = None, **kwargs: Any) -> Any:
+        # Keras would give `call` a copy of this dict, which the caller wants to see filled.
+        self._asked_for = _Untracked(cols_to_output_tensors)
+        try:
+            return super().__call__(features, **kwargs)
+        finally:
+            self._asked_for = _Untracked(None)
+
+    def call(self, features: Any) -> Any:
         with no_deprecation_notices():
             built = self._tensors(features)
             tensors = [built.dense(column) for column in self._sorted]
         checks.same_batch_size(tensors, list(self._sorted))
-        if cols_to_output_tensors is not None:
-            cols_to_output_tensors.update(zip(self._sorted, tensors, strict=True))
+        if self._asked_for.value is not None:
+            self._asked_for.value.update(zip(self._sorted, tensors, strict=True))
         return tf.concat(tensors, 1)
 
 

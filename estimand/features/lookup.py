@@ -83,7 +83,7 @@ def sparse_lookup(
 ) -> tf.Tensor:
     """What TensorFlow's own columns do."""
     ids, factors = ids_and_weights
-    rank = ids.dense_shape.shape[0]
+    rank = tf.compat.dimension_value(ids.dense_shape.shape[0])
     if not safe and rank is not None and rank <= 2:
         return tf.nn.embedding_lookup_sparse(
             table, ids, factors, combiner=combiner, max_norm=max_norm, name=name

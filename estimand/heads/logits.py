@@ -34,7 +34,7 @@ def checked_logits(logits: Any, dimension: Any) -> tf.Tensor:
                 f"Received rank {rank}, shape {tuple(logits.shape)}. For one number per example "
                 "use tf.expand_dims(logits, -1)."
             )
-        last = logits.shape[-1]
+        last = tf.compat.dimension_value(logits.shape[-1])
         if last is None:
             told = (f"{_SHAPE}, of which the last is {dimension}. Got shape", tf.shape(logits))
             return after(require(tf.equal(tf.shape(logits)[-1], dimension), *told), logits)
@@ -51,7 +51,7 @@ def split_logits(logits: Any, heads: Any) -> dict[str, tf.Tensor]:
     with tf.name_scope("split_logits"):
         logits = tf.convert_to_tensor(logits)
         dimensions = [head.logits_dimension for head in heads]
-        last = logits.shape[-1]
+        last = tf.compat.dimension_value(logits.shape[-1])
         if last is not None and last != sum(dimensions):
             raise HeadError(
                 f"Could not split logits of shape {logits.shape.as_list()} among the heads with "

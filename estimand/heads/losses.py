@@ -78,6 +78,18 @@ def reduced_loss(losses: tf.Tensor, weights: tf.Tensor | None, reduction: str) -
         return tf.math.divide_no_nan(total, tf.reduce_sum(each))
 
 
+def name_as_in_v1(
+    loss: tf.Tensor, losses: tf.Tensor, weights: tf.Tensor | None, reduction: str
+) -> None:
+    """Sum and mean by the names that hooks fetch: `head/weighted_loss/Sum`, `head/truediv`."""
+    if _WAYS[reduction] != SUM or tf.executing_eagerly():
+        return
+    with tf.name_scope("weighted_loss"):
+        tf.identity(loss, name="Sum")
+    each = tf.ones_like(losses) if weights is None else tf.broadcast_to(weights, tf.shape(losses))
+    tf.truediv(loss, tf.reduce_sum(each), name="truediv")
+
+
 def with_regularization(loss: tf.Tensor, losses: Sequence[Any] | None) -> tf.Tensor:
     regularization = regularization_loss(losses)
     return loss if regularization is None else loss + regularization

@@ -73,7 +73,9 @@ class SingleHead(Head):
         with tf.name_scope("losses"):
             batch = self._batch(labels, logits, features)
             loss = losses.reduced_loss(batch.losses, batch.weights, self._loss_reduction)
-            return losses.with_regularization(loss, regularization_losses)
+            result = losses.with_regularization(loss, regularization_losses)
+        losses.name_as_in_v1(loss, batch.losses, batch.weights, self._loss_reduction)
+        return result
 
     def metrics(self, regularization_losses: Sequence[Any] | None = None) -> dict[str, Any]:
         with tf.name_scope("metrics"):

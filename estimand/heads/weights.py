@@ -47,10 +47,10 @@ def weights_for(
         given = weights
         if weights.shape.rank == logits.shape.rank - 1:
             weights = tf.expand_dims(weights, -1)
-        widths = (1, logits.shape[-1]) if per_logit else (1,)
+        widths = (1, tf.compat.dimension_value(logits.shape[-1])) if per_logit else (1,)
         fits = weights.shape.rank == logits.shape.rank and (
             weights.shape[:-1].is_compatible_with(logits.shape[:-1])
-            and weights.shape[-1] in (*widths, None)
+            and tf.compat.dimension_value(weights.shape[-1]) in (*widths, None)
         )
         if not fits:
             refusal = refuse(
@@ -108,7 +108,7 @@ def _same_batch(
         return []
     weights_shape, logits_shape = tf.shape(weights), tf.shape(logits)
     same = tf.reduce_all(tf.equal(weights_shape[:-1], logits_shape[:-1]))
-    if weights.shape[-1] is None:
+    if tf.compat.dimension_value(weights.shape[-1]) is None:
         same &= tf.reduce_any([tf.equal(weights_shape[-1], width) for width in widths])
     shapes = ("logits_shape: ", logits_shape, "weights_shape: ", weights_shape)
     return require(same, f"{message}, ", *shapes)

@@ -55,7 +55,10 @@ def broadcast_weights(weights: Any, values: tf.Tensor) -> tf.Tensor:
     if weights.shape.rank is not None and values.shape.rank is not None:
         if 0 < weights.shape.rank == values.shape.rank - 1:
             weights = tf.expand_dims(weights, -1)
-        elif weights.shape.rank == values.shape.rank + 1 and weights.shape[-1] == 1:
+        elif (
+            weights.shape.rank == values.shape.rank + 1
+            and tf.compat.dimension_value(weights.shape[-1]) == 1
+        ):
             weights = tf.squeeze(weights, -1)
     if weights.shape.is_fully_defined() and weights.shape == values.shape:
         return weights

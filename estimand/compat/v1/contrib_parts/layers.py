@@ -156,7 +156,7 @@ def fully_connected(
     with v1.variable_scope(scope, "fully_connected", [inputs], reuse=reuse):
         weights = v1.get_variable(
             "weights",
-            [inputs.shape[-1], num_outputs],
+            [tf.compat.dimension_value(inputs.shape[-1]), num_outputs],
             inputs.dtype,
             weights_initializer or xavier_initializer(),
             weights_regularizer,

@@ -195,8 +195,9 @@ class Flatten(Layer):
         if self.data_format == CHANNELS_FIRST and rank is not None:
             inputs = tf.transpose(inputs, [0, *range(2, rank), 1])
         shape = self.compute_output_shape(inputs.shape)
-        if rank is not None and shape[1] is not None:
-            outputs = tf.reshape(inputs, tf.constant([-1, shape[1]]))
+        width = tf.compat.dimension_value(shape[1])
+        if rank is not None and width is not None:
+            outputs = tf.reshape(inputs, tf.constant([-1, width]))
         else:
             outputs = tf.reshape(inputs, [tf.shape(inputs)[0], -1])
         outputs.set_shape(shape)
