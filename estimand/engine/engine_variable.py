@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core import tf_private
+from estimand.core.tf_private.kerases import called_by_keras
 from estimand.engine import eager_writes
 
 
@@ -33,17 +33,6 @@ def written_by_hand(graph: tf.Graph) -> set[str]:
     return set(graph.get_collection(_WRITTEN_BY_HAND))
 
 
-def _called_by_keras() -> bool:
-    """Whether Keras is the one that calls a method of a variable, maybe through TensorFlow."""
-    frame = sys._getframe(2)
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if not module.startswith(("tensorflow.", "contextlib")):
-            return module.startswith("keras.src")
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
-
-
 def _writing(name: str) -> Callable[..., Any]:
     """A method of variables that notes for whom it writes.
 
@@ -55,10 +44,10 @@ def _writing(name: str) -> Callable[..., Any]:
         original = getattr(super(V1Answers, self), name)
         if (kept := eager_writes.keeping()) is not None:
             # Metrics made by hand are read after each batch: they are updated where they stand.
-            if (self.is_local and not kept.training) or _called_by_keras():
+            if (self.is_local and not kept.training) or called_by_keras():
                 return original(*args, **kwargs)
             return eager_writes.write(kept, self, name, original, args, kwargs)
-        if not self.of_keras or tf.executing_eagerly() or _called_by_keras():
+        if not self.of_keras or tf.executing_eagerly() or called_by_keras():
             return original(*args, **kwargs)
         graph = tf.compat.v1.get_default_graph()
         first = len(graph.get_operations())

@@ -10,9 +10,11 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
-from estimand.engine import eager_run, effects
+from estimand.core.tf_private import kerases
+from estimand.engine import eager_run
 from estimand.engine.distributed import sharing
 from estimand.engine.distributed.replicas import current_replica
+from estimand.engine.keras2_methods import applied
 from estimand.engine.variables import TracedVariables, is_traced, traced_variables
 
 _NEXT_STEP = "estimand/next_step"
@@ -68,7 +70,9 @@ def _train_op(
 ) -> tf.Operation | tf.Tensor:
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
         return _advance(step, [optimizer.minimize(loss, var_list=chosen)])
-    if getattr(optimizer, "says_its_updates", hasattr(optimizer, "get_updates")):
+    keras = kerases.of(optimizer)
+    says = keras is None and hasattr(optimizer, "get_updates")
+    if getattr(optimizer, "says_its_updates", says):
         with contextlib.suppress(AttributeError):  # in Keras 3 it cannot be set
             optimizer.iterations = step
         return optimizer.get_updates(loss, chosen)[0]
@@ -79,15 +83,16 @@ def _train_op(
             f"est.minimize got {optimizer!r} outside of a model function. There, use an optimizer "
             "of tf.compat.v1.train."
         )
-    if not callable(getattr(optimizer, "apply", None)):
+    if keras is None:
         raise ModelFnError(
             f"est.minimize got {optimizer!r} as optimizer. Pass a Keras optimizer such as "
             "keras.optimizers.Adam(1e-3), or a tf.compat.v1.train one."
         )
-    return _keras_train_op(optimizer, loss, chosen, keras_variables, traced, step)
+    return _keras_train_op(keras, optimizer, loss, chosen, keras_variables, traced, step)
 
 
 def _keras_train_op(
+    keras: kerases.Keras,
     optimizer: Any,
     loss: tf.Tensor,
     chosen: list[tf.Variable],
@@ -98,18 +103,14 @@ def _keras_train_op(
     everything = [keras_variables.get(id(v), v) for v in chosen]
     gradients = tf.gradients(eager_run.scaled_loss(optimizer, loss, everything), chosen)
     gradients = sharing.summed(gradients)
-    sharing.prepare_keras_optimizer(optimizer)
+    keras.join_strategy(optimizer)
     pairs = eager_run.trained_pairs(gradients, chosen)
     # Keras reads and writes in program order, also where it updates a v1 variable.
     names = {id(v): n for n, v in traced.by_name.items()}
     traced.tf2_style.update({names[id(v)]: v for _, v in pairs if id(v) in names})
     targets = [keras_variables.get(id(v), v) for _, v in pairs]
-    graph = tf.compat.v1.get_default_graph()
-    if not optimizer.built:
-        optimizer.build(targets)
-    first_new = len(graph.get_operations())
-    optimizer.apply([g for g, _ in pairs], targets)
-    updates = [op for op in graph.get_operations()[first_new:] if effects.changes_state(op)]
+    keras.build(optimizer, targets)
+    updates = applied(lambda: keras.apply(optimizer, [g for g, _ in pairs], targets))
     eager_run.summarise_learning_rate(optimizer)
     return _advance(step, updates)
 

@@ -22,7 +22,7 @@ from estimand.core.errors import ModelFnError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.core.swapping import alone, swapped
-from estimand.engine import effects, random_bodies, randomness
+from estimand.engine import effects, keras2_methods, random_bodies, randomness
 from estimand.engine.distributed import collectives, merging, replicas
 from estimand.engine.distributed.mirrored import copies
 from estimand.engine.distributed.stopping import StopVote
@@ -298,6 +298,7 @@ def building_scopes(seed: int | None) -> Iterator[None]:
                 tf_private.fresh_keras_names(),
                 tf_private.v1_summaries_stay_v1(),
                 tf_private.like_a_v1_graph(),
+                keras2_methods.lent(),
             ):
                 yield
         finally:

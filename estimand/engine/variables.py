@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
+from estimand.core.tf_private import kerases
 from estimand.engine import eager_writes
 from estimand.engine.distributed.mirrored import make_variable, with_keras_aggregation
 from estimand.engine.distributed.parameter_servers import Servers, in_sync
@@ -208,6 +209,9 @@ class VariableStore:
 
     def _create(self, traced: TracedVariables, **kwargs: Any) -> tf.Variable:
         keras_variable, of_metric = tf_private.keras_variable_being_created()
+        of_keras = keras_variable is not None
+        if not of_keras:
+            of_keras, of_metric = kerases.keras_2_is_creating()
         if keras_variable is not None:
             wanted = keras_variable.path
         else:
@@ -250,9 +254,10 @@ class VariableStore:
         if local:
             variable.is_local = True
             traced.local[name] = variable
-        if keras_variable is not None:
+        if of_keras:
             variable.of_keras = True
             traced.tf2_style[name] = variable
+        if keras_variable is not None:
             traced.keras_variables[id(variable)] = keras_variable
             if not local:
                 self._keras_variables[id(variable)] = keras_variable

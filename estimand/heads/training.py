@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.errors import HeadError
+from estimand.core.tf_private import kerases
 from estimand.engine.minimize import minimize
 from estimand.heads.checks import in_session_graph
 from estimand.heads.keys import MetricKeys
@@ -89,8 +90,10 @@ def _check_list(name: str, value: Any) -> None:
 
 
 def _check_optimizer(optimizer: Any) -> None:
-    usable = isinstance(optimizer, (str, tf.compat.v1.train.Optimizer)) or any(
-        callable(getattr(optimizer, method, None)) for method in ("apply", "make_train_op")
+    usable = (
+        isinstance(optimizer, (str, tf.compat.v1.train.Optimizer))
+        or any(callable(getattr(optimizer, method, None)) for method in ("apply", "make_train_op"))
+        or kerases.is_optimizer(optimizer)
     )
     if not usable or isinstance(optimizer, type):
         raise HeadError(

@@ -16,8 +16,8 @@ from estimand.canned.optimizers.ftrl import Ftrl
 from estimand.canned.optimizers.rmsprop import RMSprop
 from estimand.canned.optimizers.sgd import SGD
 from estimand.canned.optimizers.v1 import V1Naming, V1Optimizer
-from estimand.core import tf_private
 from estimand.core.errors import ConfigError
+from estimand.core.tf_private import kerases
 from estimand.engine.variables import is_traced, traced_variables
 
 _V1 = tf.compat.v1.train
@@ -85,7 +85,7 @@ def for_many_models(given: Any) -> Any:
         return given
     kind, settings = type(given), given.get_config()
     if "learning_rate" in settings:
-        settings["learning_rate"] = tf_private.keras_learning_rate(given)
+        settings["learning_rate"] = (kerases.of(given) or kerases.KERAS3).learning_rate(given)
     return lambda: kind.from_config(dict(settings))
 
 
@@ -120,7 +120,9 @@ def _instance(given: Any, naming: V1Naming | None) -> Any:
 def _is_optimizer(given: Any) -> bool:
     if isinstance(given, (_V1.Optimizer, LegacyOptimizer)):
         return True
-    return not isinstance(given, type) and callable(getattr(given, "apply", None))
+    if isinstance(given, type):
+        return False
+    return callable(getattr(given, "apply", None)) or kerases.is_optimizer(given)
 
 
 def _ours(given: Any) -> Any:
@@ -132,9 +134,12 @@ def _ours(given: Any) -> Any:
         return given
     kind = _KINDS[type(given).__name__]
     names = [*inspect.signature(kind).parameters, *_SHARED_ARGUMENTS]
-    settings = {n: getattr(given, n, None) for n in names if n != "learning_rate"}
+    keras = kerases.of(given) or kerases.KERAS3
+    settings = {n: keras.setting(given, n) for n in names if n != "learning_rate"}
     arguments = {n: value for n, value in settings.items() if value is not None}
-    arguments["learning_rate"] = tf_private.keras_learning_rate(given)
+    arguments["learning_rate"] = keras.learning_rate(given)
+    if decay := keras.setting(given, "decay"):
+        arguments["decay"] = decay
     # Keras 3 calls them adagrad, adagrad_1, rm_sprop, …: that is no choice of the user's.
     plain = re.sub(r"_\d+$", "", str(arguments.get("name", ""))).replace("_", "")
     if plain.lower() == kind.__name__.lower():
@@ -152,4 +157,5 @@ def _leave_out_of_checkpoints(given: Any) -> None:
     """A Keras optimizer that was made inside the model function has left variables there."""
     graph = tf.compat.v1.get_default_graph()
     if is_traced(graph):
-        traced_variables(graph).forget([v.value for v in given.variables])
+        keras = kerases.of(given) or kerases.KERAS3
+        traced_variables(graph).forget(keras.variables(given))

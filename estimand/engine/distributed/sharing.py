@@ -45,13 +45,6 @@ def shared(loss: tf.Tensor, reduction: str) -> Iterator[tf.Tensor]:
         yield share
 
 
-def prepare_keras_optimizer(optimizer: Any) -> None:
-    """Let it take gradients of all replicas, wherever it was made."""
-    if tf.distribute.has_strategy():
-        tf_private.keras_optimizer_belongs_to(optimizer, tf.distribute.get_strategy())
-        tf_private.keras_gradients_are_summed(optimizer)
-
-
 def loss_reduction() -> tf.distribute.ReduceOp:
     """How the losses of the replicas make up that of the whole batch."""
     noted = tf.compat.v1.get_default_graph().get_collection(_NOTED)

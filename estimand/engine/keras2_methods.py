@@ -1,0 +1,61 @@
+"""Methods that optimizers of Keras 2 had in graphs, lent to them while a model function runs.
+
+`optimizer.get_updates(loss, variables)` went with the newer family of its optimizers, and
+`optimizer.minimize(loss, variables)` asks for a gradient tape, which graphs never needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core.swapping import swapped
+from estimand.core.tf_private import kerases
+from estimand.engine import effects
+
+
+@contextlib.contextmanager
+def lent() -> Iterator[None]:
+    """Inside, optimizers of Keras 2 take losses of a graph."""
+    if kerases.KERAS2.package not in sys.modules:
+        yield
+        return
+    optimizers = kerases.KERAS2.library().optimizers
+    newer, legacy = optimizers.Optimizer, optimizers.legacy.Optimizer
+    newer.get_updates = updates  # which it has not: there is nothing to put back
+    try:
+        with swapped([(newer, "minimize", _in_graphs), (legacy, "minimize", _in_graphs)]):
+            yield
+    finally:
+        del newer.get_updates
+
+
+def updates(optimizer: Any, loss: tf.Tensor, params: Sequence[tf.Variable]) -> list[tf.Operation]:
+    """One op that applies the gradients of `loss`, in a list."""
+    gradients = tf.gradients(loss, list(params))
+    pairs = [(g, v) for g, v in zip(gradients, params, strict=True) if g is not None]
+    return [tf.group(*applied(lambda: optimizer.apply_gradients(pairs)))]
+
+
+def applied(apply: Callable[[], Any]) -> list[tf.Operation]:
+    """The ops that `apply` adds to the graph and that change state."""
+    graph = tf.compat.v1.get_default_graph()
+    first_new = len(graph.get_operations())
+    apply()
+    return [op for op in graph.get_operations()[first_new:] if effects.changes_state(op)]
+
+
+def _in_graphs(original: Callable[..., Any]) -> Callable[..., Any]:
+    def minimize(self: Any, loss: Any, var_list: Any, *args: Any, **kwargs: Any) -> Any:
+        tape = args or any(value is not None for value in kwargs.values())
+        if tape or tf.executing_eagerly():
+            return original(self, loss, var_list, *args, **kwargs)
+        loss = loss() if callable(loss) else loss
+        chosen = var_list() if callable(var_list) else var_list
+        return updates(self, loss, list(chosen))[0]
+
+    return minimize
