@@ -29,6 +29,7 @@ from estimand.bridge.keras_optimizers import optimizer_maker
 from estimand.bridge.keras_weights import as_checkpoint, load, note_architecture
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
+from estimand.core.tf_private import kerases
 from estimand.estimator.estimator import Estimator
 
 __all__ = ["as_checkpoint", "load", "model_to_estimator"]
@@ -84,6 +85,15 @@ def model_to_estimator(
             f'Checkpoint format must be one of "checkpoint" or "saver". Got {checkpoint_format}'
         )
     _check_compiled(model)
+    if kerases.of(model) is kerases.KERAS2:
+        return _of_keras_2(
+            model,
+            {"model_dir": model_dir, "config": config, "warm_start_from": warm_start_from},
+            optimizer=optimizer,
+            custom_objects=custom_objects,
+            metric_names_map=metric_names_map,
+            export_outputs=export_outputs,
+        )
     chosen = model.optimizer if optimizer is None else optimizer
     model_fn = KerasModelFn(
         model,
@@ -96,6 +106,14 @@ def model_to_estimator(
     estimator = KerasEstimator(
         model_fn, model_dir=model_dir, config=config, warm_start_from=warm_start_from
     )
+    note_architecture(model, estimator.model_dir)
+    return estimator
+
+
+def _of_keras_2(model: Any, of_estimator: dict[str, Any], **settings: Any) -> Estimator:
+    from estimand.bridge.keras2_model_fn import Keras2ModelFn
+
+    estimator = KerasEstimator(Keras2ModelFn(model, **settings), **of_estimator)
     note_architecture(model, estimator.model_dir)
     return estimator
 
@@ -161,12 +179,15 @@ def _the_model(
                 f"keras_model_path={where!r}: there is no such file. Save one with "
                 "model.save('model.keras')."
             )
+        if kerases.current() is kerases.KERAS2:
+            library = kerases.KERAS2.library()
+            return library.models.load_model(where, custom_objects=dict(custom_objects or {}))
         objects = {**_loss_functions(where), **(custom_objects or {})}
         return keras.models.load_model(where, custom_objects=objects)
-    if not isinstance(model, keras.Model):
-        hint = " It is a model of Keras 2 (tf_keras)." if hasattr(model, "get_weights") else ""
+    known = kerases.of(model)
+    if known is None or not isinstance(model, known.library().Model):
         raise ConfigError(
-            f"keras_model must be a keras.Model, given: {type(model).__name__}: {model!r}.{hint}"
+            f"keras_model must be a keras.Model, given: {type(model).__name__}: {model!r}."
         )
     return model
 
@@ -181,9 +202,9 @@ def _loss_functions(path: str) -> dict[str, Any]:
 
 
 def _check_compiled(model: Any) -> None:
-    import keras
-
-    if not getattr(model, "compiled", False) or model.optimizer is None:
+    keras = (kerases.of(model) or kerases.KERAS3).library()
+    compiled = getattr(model, "compiled", getattr(model, "_is_compiled", False))
+    if not compiled or model.optimizer is None:
         raise ConfigError(
             "The given keras model has not been compiled yet. Please compile the model with "
             "`model.compile()` before calling `model_to_estimator()`."

@@ -68,7 +68,7 @@ class KerasModelFn:
             return self._called(features, labels, mode)
 
     def _called(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        features, weights = _without_weights(features)
+        features, weights = without_weights(features)
         inputs = keras_names.model_inputs(self.model, features)
         if not self._names:
             self._takes_dict = build(self.model, inputs)
@@ -85,7 +85,7 @@ class KerasModelFn:
         training = mode == ModeKeys.TRAIN
         outputs = call(self.model, inputs, training)
         predictions = keras_names.named_outputs(self.model, outputs)
-        exported = self._exported(predictions)
+        exported = exported_outputs(predictions, self._export_outputs)
         scaffold = None if training else self._take_averages()
         if mode == ModeKeys.PREDICT:
             return EstimatorSpec(mode, predictions, export_outputs=exported, scaffold=scaffold)
@@ -95,7 +95,10 @@ class KerasModelFn:
         loss = parts.compute_loss(inputs, labels, outputs, weights, training)
         if training:
             return self._train_spec(loss, predictions, exported)
-        metrics = self._renamed(parts.update_metrics(labels, outputs, weights))
+        # What each of several outputs contributes to the loss is no metric that anybody gave.
+        losses = {f"{output}_loss" for output in keras_names.output_names(self.model) or ()}
+        metrics = parts.update_metrics(labels, outputs, weights)
+        metrics = renamed_metrics(metrics, self._metric_names_map, losses)
         return EstimatorSpec(
             mode,
             predictions,
@@ -154,40 +157,45 @@ class KerasModelFn:
         saver = tf.compat.v1.train.Saver({**wanted, "global_step": step})
         return tf.compat.v1.train.Scaffold(saver=saver)
 
-    def _renamed(self, metrics: dict[str, Any]) -> dict[str, Any]:
-        wanted = self._metric_names_map
-        if not wanted:
-            return metrics
-        # What each of several outputs contributes to the loss is no metric that anybody gave.
-        losses = {f"{output}_loss" for output in keras_names.output_names(self.model) or ()}
-        if left_out := [name for name in metrics if name not in wanted and name not in losses]:
-            raise SpecError(
-                "Invalid `metric_names_map`. The following keras model metric names:"
-                f'"{left_out}" do not exist in the `metric_names_map` dictionary. '
-                "Name every metric of the model in it."
+
+def renamed_metrics(
+    metrics: dict[str, Any], wanted: Mapping[str, str] | None, losses: Collection[str] = ()
+) -> dict[str, Any]:
+    """Metrics by the names that the user gives them; all have to be named but `losses`."""
+    if not wanted:
+        return metrics
+    if left_out := [name for name in metrics if name not in wanted and name not in losses]:
+        raise SpecError(
+            "Invalid `metric_names_map`. The following keras model metric names:"
+            f'"{left_out}" do not exist in the `metric_names_map` dictionary. '
+            "Name every metric of the model in it."
+        )
+    if extra := [name for name in wanted if name not in metrics]:
+        raise SpecError(
+            "Invalid `metric_names_map`. There are unexpected keys in the `metric_names_map` "
+            f"dictionary. Expected keys: {list(metrics)}, Received: {extra}"
+        )
+    return {wanted.get(name, name): metric for name, metric in metrics.items()}
+
+
+def exported_outputs(
+    predictions: dict[str, Any], wanted: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The signatures of an export: one of all predictions, and those that the user asks for."""
+    result: dict[str, Any] = {_SERVING: PredictOutput(predictions)}
+    for name, kind in (wanted or {}).items():
+        if name not in predictions:
+            raise keras_names.KeyMissingError(
+                f"The list passed into export_outputs does not cover requested outputs keys "
+                f"defined in the keras model.\n\tExpected keys: {set(predictions)}"
+                f"\n\texport_outputs keys: {set(wanted or ())}"
+                f"\n\tMissed keys: {{{name!r}}}"
             )
-        if extra := [name for name in wanted if name not in metrics]:
-            raise SpecError(
-                "Invalid `metric_names_map`. There are unexpected keys in the `metric_names_map` "
-                f"dictionary. Expected keys: {list(metrics)}, Received: {extra}"
-            )
-        return {wanted.get(name, name): metric for name, metric in metrics.items()}
-
-    def _exported(self, predictions: dict[str, Any]) -> dict[str, Any]:
-        result: dict[str, Any] = {_SERVING: PredictOutput(predictions)}
-        for name, kind in (self._export_outputs or {}).items():
-            if name not in predictions:
-                raise keras_names.KeyMissingError(
-                    f"The list passed into export_outputs does not cover requested outputs keys "
-                    f"defined in the keras model.\n\tExpected keys: {set(predictions)}"
-                    f"\n\texport_outputs keys: {set(self._export_outputs or ())}"
-                    f"\n\tMissed keys: {{{name!r}}}"
-                )
-            result[name] = kind(predictions[name])
-        return result
+        result[name] = kind(predictions[name])
+    return result
 
 
-def _without_weights(features: Any) -> tuple[Any, Any]:
+def without_weights(features: Any) -> tuple[Any, Any]:
     """Features and the weights of the samples: {'features': …, 'sample_weights': …} has both."""
     if isinstance(features, Mapping) and set(features) == {"features", "sample_weights"}:
         return features["features"], features["sample_weights"]

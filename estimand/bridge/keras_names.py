@@ -121,18 +121,19 @@ def model_inputs(model: Any, features: Any) -> Any:
         return features
     tensors = _input_tensors(model)
     if isinstance(tensors, Mapping):
-        _check_keys(list(tensors), features, "features", "inputs")
+        check_keys(list(tensors), features, "features", "inputs")
         return {key: features[key] for key in tensors}
     if len(accepted) == 1 and len(features) == 1:
         return next(iter(features.values()))  # there is nothing to mistake it for
     found = [next((n for n in names if n in features), None) for names in accepted]
     if None in found:
-        _check_keys([names[0] for names in accepted], features, "features", "inputs")
+        check_keys([names[0] for names in accepted], features, "features", "inputs")
     values = [features[name] for name in found]
     return values[0] if len(values) == 1 else values
 
 
-def _check_keys(wanted: Sequence[str], given: Mapping[str, Any], what: str, of: str) -> None:
+def check_keys(wanted: Sequence[str], given: Mapping[str, Any], what: str, of: str) -> None:
+    """Raise if a dict that an input function gives lacks a name of the model."""
     missing = set(wanted) - set(given)
     if missing:
         raise KeyMissingError(
@@ -181,7 +182,7 @@ def model_labels(model: Any, labels: Any, outputs: Any) -> Any:
     names = list(named_outputs(model, outputs))
     if len(names) == 1 and len(labels) == 1:
         return next(iter(labels.values()))
-    _check_keys(names, labels, "labels", "outputs")
+    check_keys(names, labels, "labels", "outputs")
     values = [labels[name] for name in names]
     return values if isinstance(outputs, (list, tuple)) else values[0]
 

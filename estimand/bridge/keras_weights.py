@@ -13,6 +13,7 @@ import tensorflow as tf
 from estimand.bridge.keras_names import optimizer_name, variable_names
 from estimand.core import tf_private
 from estimand.core.errors import ConfigError, NoModelError
+from estimand.core.tf_private import kerases
 from estimand.engine import atomic_files, checkpoints
 from estimand.engine.checkpoint_contents import find_checkpoint
 from estimand.export import reading
@@ -48,6 +49,8 @@ def load(
     checkpoint = find_checkpoint(_newest_version(where))
     if model is None:
         model = _from_architecture(where, checkpoint, custom_objects)
+    if kerases.of(model) is kerases.KERAS2:
+        return _fill_keras_2(model, checkpoint, custom_objects)
     if not model.built or not model.variables:
         raise ConfigError(
             f"The Keras model {model.name!r} has no variables yet to load weights into. Call it "
@@ -59,6 +62,24 @@ def load(
         _fill(model.variables, _averages(names, stored), stored, checkpoint)
         _fill_optimizer(model, names, stored, checkpoint)
         _let_layers_know(model)
+    return model
+
+
+def _fill_keras_2(model: Any, checkpoint: str, custom_objects: Mapping[str, Any] | None) -> Any:
+    from estimand.bridge.keras2_model_fn import maker, values_by_name
+
+    there = values_by_name(model, maker(model, custom_objects))
+    if not there:
+        raise ConfigError(
+            f"The Keras 2 model {model.name!r} has no variables yet to load weights into. Call it "
+            "once on a batch, or build it: model.build(input_shape)."
+        )
+    wanted = [
+        checkpoints.Wanted(name, tf.as_dtype(value.dtype), value.shape)
+        for name, value in there.items()
+    ]
+    with tf_private.eager_mode():
+        model.set_weights([v.numpy() for v in checkpoints.read_tensors(checkpoint, wanted)])
     return model
 
 
@@ -150,7 +171,7 @@ def note_architecture(model: Any, model_dir: str) -> None:
 def _from_architecture(
     where: str, checkpoint: str, custom_objects: Mapping[str, Any] | None
 ) -> Any:
-    import keras
+    keras = kerases.current().library()
 
     import estimand.bridge.v1_in_keras  # noqa: F401  (Keras then knows its optimizer)
 
@@ -204,17 +225,23 @@ def as_checkpoint(
     ['global_step', 'score/bias', 'score/kernel']
     """
     if isinstance(model, (str, os.PathLike)):
-        import keras
-
+        keras = kerases.current().library()
         objects = dict(custom_objects or {})
         model = keras.models.load_model(model, custom_objects=objects, compile=False)
     folder = os.fspath(directory)
     os.makedirs(folder, exist_ok=True)
     with tf_private.eager_mode():
-        entries = [
-            checkpoints.Entry(name, variable.value.read_value())
-            for name, variable in zip(variable_names(model), model.variables, strict=True)
-        ]
+        entries = [checkpoints.Entry(*pair) for pair in _values_by_name(model)]
         entries.append(checkpoints.Entry("global_step", tf.constant(np.int64(step))))
         with checkpoints.CheckpointWriter(folder) as writer:
             return writer.save(step, entries, synchronous=True)
+
+
+def _values_by_name(model: Any) -> list[tuple[str, tf.Tensor]]:
+    if kerases.of(model) is kerases.KERAS2:
+        from estimand.bridge.keras2_model_fn import maker, values_by_name
+
+        values = values_by_name(model, maker(model, None))
+        return [(name, tf.constant(value)) for name, value in values.items()]
+    names = variable_names(model)
+    return [(n, v.value.read_value()) for n, v in zip(names, model.variables, strict=True)]

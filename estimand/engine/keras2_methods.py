@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from estimand.core.swapping import swapped
 from estimand.core.tf_private import kerases
+from estimand.core.tf_private.kerases import keras2_models
 from estimand.engine import effects
 
 
@@ -28,7 +29,10 @@ def lent() -> Iterator[None]:
     newer, legacy = optimizers.Optimizer, optimizers.legacy.Optimizer
     newer.get_updates = updates  # which it has not: there is nothing to put back
     try:
-        with swapped([(newer, "minimize", _in_graphs), (legacy, "minimize", _in_graphs)]):
+        with (
+            keras2_models.as_in_functions(),
+            swapped([(newer, "minimize", _in_graphs), (legacy, "minimize", _in_graphs)]),
+        ):
             yield
     finally:
         del newer.get_updates

@@ -71,6 +71,8 @@ def _train_op(
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
         return _advance(step, [optimizer.minimize(loss, var_list=chosen)])
     keras = kerases.of(optimizer)
+    if keras is None and callable(getattr(optimizer, "apply", None)):
+        keras = kerases.KERAS3  # whose face it has
     says = keras is None and hasattr(optimizer, "get_updates")
     if getattr(optimizer, "says_its_updates", says):
         with contextlib.suppress(AttributeError):  # in Keras 3 it cannot be set

@@ -40,6 +40,14 @@ def of(thing: Any) -> Keras | None:
     return None
 
 
+def current() -> Keras:
+    """The Keras that `tf.keras` is in this process."""
+    import tensorflow as tf
+
+    of_keras_2 = tf.keras.Model.__module__.startswith(f"{KERAS2.package}.")
+    return KERAS2 if of_keras_2 else KERAS3
+
+
 def is_optimizer(thing: Any) -> bool:
     """Whether an object is an optimizer of either Keras."""
     return of(thing) is not None and callable(getattr(thing, "apply_gradients", None))

@@ -1,0 +1,112 @@
+"""What Keras 2 keeps to itself about whole models."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core.swapping import swapped
+from estimand.core.tf_private.execution import eager_mode
+
+
+@contextlib.contextmanager
+def as_in_functions() -> Iterator[None]:
+    """Layers and models made in the block are those of functions, not of TensorFlow 1 graphs.
+
+    Keras 2 knows the graph of a trace by its name and takes it for one of those, but only in
+    part: what `Input` makes there, such layers cannot be called with.
+    """
+    from tf_keras.src.utils import version_utils
+
+    with swapped([(version_utils, "should_use_v2", lambda _: lambda: True)]):
+        yield
+
+
+def optimizer_maker(optimizer: Any) -> Callable[[], Any]:
+    """A function that makes optimizers of the older family, whose state has the older names.
+
+    One that has no counterpart there, or settings that it did not have, is made as it is.
+    """
+    import tf_keras
+    from tf_keras.src.optimizers import convert_to_legacy_optimizer
+
+    with eager_mode():  # the settings are read now: inside a trace their values could not be
+        rate = getattr(optimizer, "_learning_rate", None)
+        if not isinstance(optimizer, tf_keras.optimizers.legacy.Optimizer):
+            beyond = any(getattr(optimizer, name, None) for name in ("weight_decay", "use_ema"))
+            with contextlib.suppress(ValueError, TypeError):
+                optimizer = optimizer if beyond else convert_to_legacy_optimizer(optimizer)
+        else:
+            rate = optimizer._hyper.get("learning_rate")
+        kind, config = type(optimizer), optimizer.get_config()
+    if callable(rate) and not isinstance(rate, tf.Variable):
+        config["learning_rate"] = rate  # the schedule itself: its class may be the user's own
+    return lambda: kind.from_config(dict(config))
+
+
+class Compiled:
+    """What a model was compiled with, made anew for a model function to use."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def loss(self, model: Any, labels: Any, outputs: Any, weights: Any) -> tf.Tensor:
+        """The loss of a batch, penalties of `model` included."""
+        from tf_keras.src.engine.compile_utils import LossesContainer
+
+        given = self._model.compiled_loss
+        losses = LossesContainer(
+            given._user_losses,
+            given._user_loss_weights,
+            output_names=getattr(model, "output_names", None),
+        )
+        total = losses(labels, outputs, weights, regularization_losses=model.losses)
+        # Keras divides among replicas already, as does who trains with it.
+        return total * float(tf.distribute.get_strategy().num_replicas_in_sync)
+
+    def metrics(self, model: Any, labels: Any, outputs: Any, weights: Any) -> dict[str, Any]:
+        """The metrics, updated with a batch."""
+        from tf_keras.src.engine.compile_utils import MetricsContainer
+
+        given = self._model.compiled_metrics
+        if given is None:
+            return {}
+        metrics = MetricsContainer(
+            _anew(given._user_metrics),
+            _anew(given._user_weighted_metrics),
+            output_names=getattr(model, "output_names", None),
+        )
+        metrics.update_state(labels, outputs, weights)
+        return {metric.name: metric for metric in metrics.metrics}
+
+
+def _anew(metrics: Any) -> Any:
+    """Metric objects hold what they have counted elsewhere."""
+
+    def copy(metric: Any) -> Any:
+        if hasattr(metric, "update_state"):
+            return type(metric).from_config(metric.get_config())
+        return metric
+
+    return tf.nest.map_structure(copy, metrics)
+
+
+@contextlib.contextmanager
+def starting_from(values: Mapping[str, Any]) -> Iterator[None]:
+    """Variables made in the block start from the value that is there for their name."""
+
+    def create(next_creator: Any, **kwargs: Any) -> tf.Variable:
+        with tf.compat.v1.name_scope(kwargs.get("name"), "Variable") as scope:
+            value = values.get(scope.rstrip("/"))
+        if value is not None:
+            kwargs["initial_value"] = value
+        return next_creator(**kwargs)
+
+    with contextlib.ExitStack() as stack:
+        with tf.init_scope():
+            stack.enter_context(tf.variable_creator_scope(create))
+        stack.enter_context(tf.variable_creator_scope(create))
+        yield
