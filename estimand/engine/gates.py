@@ -138,7 +138,7 @@ def labels_in_input(trace: Trace, ops: Iterable[tf.Operation]) -> dict[str, tupl
     found = {}
     for op in ops:
         if op.type == _OF_LABELS:
-            classes, labels = op.inputs[0].shape[-1], op.inputs[1]
+            classes, labels = tf.compat.dimension_value(op.inputs[0].shape[-1]), op.inputs[1]
             while labels.op.type in _HANDED_ON:
                 labels = labels.op.inputs[0]
             if labels.name in inputs and labels.dtype.is_integer and classes is not None:
