@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import itertools
 import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
+from estimand.engine import op_kinds
 from estimand.engine.tracing import Trace
 
-# Types of keys and values that a lookup table may have.
-_TABLE_TYPES = (tf.string, tf.int64, tf.int32, tf.float32, tf.float64, tf.bool)
+# The attributes of ops on lookup tables that tell the types of keys and values.
+_TABLE_TYPES = (("Tin", "Tout"), ("Tkeys", "Tvalues"))
 
 
 def fresh_resource_name() -> str:
@@ -28,6 +30,7 @@ class Tables:
         self.initializers: list[tf.Operation] = []
         self._prefix = fresh_resource_name()
         self._numbers = itertools.count()
+        self._functions = {f.signature.name: f for f in trace.graph.as_graph_def().library.function}
         self._objects: dict[int, Any] = {
             id(handle): table
             for table in trace.kept
@@ -45,7 +48,8 @@ class Tables:
         table = self._objects.get(id(outer))
         if table is not None and inner.name in self._filled_by_graph:
             return _new_table(table.key_dtype, table.value_dtype, name)
-        exported = _contents(outer)
+        users = _users_of(inner, self._functions)
+        exported = next((_contents(outer, *types) for types in _types_in(users)), None)
         if exported is None:
             raise ModelFnError(
                 f"The model uses {inner.op.name!r}, a resource made outside of the exported graph "
@@ -109,30 +113,49 @@ def replacement(outer: tf.Tensor, inner: tf.Tensor, tables: Tables) -> tf.Tensor
     return tf.constant(outer.numpy(), outer.dtype, name=f"{inner.op.name}/value")
 
 
-def _contents(handle: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor] | None:
-    """Keys and values of a table; None of anything else, and of tables with keys of many parts."""
+def _users_of(tensor: tf.Tensor, functions: Mapping[str, Any]) -> Iterator[Any]:
+    """The messages of the ops that take a tensor, also inside of functions that it is given to."""
+    waiting = [
+        (op.node_def, len(op.inputs), place)
+        for op in tensor.consumers()
+        for place, given in enumerate(op.inputs)
+        if given is tensor
+    ]
+    seen = set()
+    while waiting:
+        node, count, place = waiting.pop()
+        yield node
+        for name in op_kinds.functions_called(node):
+            function = functions[name]
+            # What precedes the arguments decides which of the functions is called.
+            argument = place - (count - len(function.signature.input_arg))
+            if argument < 0 or (name, argument) in seen:
+                continue
+            seen.add((name, argument))
+            wanted = function.signature.input_arg[argument].name
+            for inside in function.node_def:
+                inputs = [one for one in inside.input if not one.startswith("^")]
+                waiting += [
+                    (inside, len(inputs), i) for i, one in enumerate(inputs) if one == wanted
+                ]
+
+
+def _types_in(nodes: Iterable[Any]) -> Iterator[tuple[tf.DType, tf.DType]]:
+    """The types of keys and values that ops on tables have."""
+    for node in nodes:
+        for keys, values in _TABLE_TYPES:
+            if node.op.startswith("LookupTable") and {keys, values} <= set(node.attr):
+                key_type, value_type = node.attr[keys].type, node.attr[values].type
+                yield tf.dtypes.as_dtype(key_type), tf.dtypes.as_dtype(value_type)
+
+
+def _contents(
+    handle: tf.Tensor, key_type: tf.DType, value_type: tf.DType
+) -> tuple[tf.Tensor, tf.Tensor] | None:
+    """Keys and values of a table; None of one with keys of many parts."""
     with tf_private.eager_mode():
-        pairs = itertools.product(_TABLE_TYPES, repeat=2)
-        types = next((pair for pair in pairs if _fits(handle, *pair)), None)
-        if types is None:
-            return None
-        # With wrong types this op does not fail, it ends the process: hence the trial before.
+        # With other types than the table's this op does not fail, it ends the process.
         keys, values = tf.raw_ops.LookupTableExportV2(
-            table_handle=handle, Tkeys=types[0], Tvalues=types[1]
+            table_handle=handle, Tkeys=key_type, Tvalues=value_type
         )
     return (keys, values) if len(keys.shape) == 1 else None
-
-
-def _fits(handle: tf.Tensor, key_type: tf.DType, value_type: tf.DType) -> bool:
-    """Whether this is the handle of a table of these types; only its kernel knows."""
-    try:
-        tf.raw_ops.LookupTableFindV2(
-            table_handle=handle,
-            keys=tf.zeros([0], key_type),
-            default_value=tf.zeros([], value_type),
-        )
-    except tf.errors.InvalidArgumentError as error:
-        return "for default value" in str(error)  # the types fit: values are whole rows
-    except tf.errors.NotFoundError:
-        return False
-    return True

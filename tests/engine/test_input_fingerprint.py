@@ -190,6 +190,14 @@ def test_rows_of_batches(make: Callable[[], Dataset], expected: Batches | None) 
     assert batches_of(make()) == expected
 
 
+def test_rows_of_batches_are_told_where_shapes_are_those_of_tensorflow_1() -> None:
+    tf.compat.v1.disable_v2_tensorshape()  # a dimension is then an object, and not hashable
+    try:
+        assert batches_of(rows().batch(8)) == Batches(8, 100)
+    finally:
+        tf.compat.v1.enable_v2_tensorshape()
+
+
 @pytest.mark.parametrize("drop", [False, True])
 @pytest.mark.parametrize("repeat", [False, True])
 def test_rows_and_batches_are_counted_as_a_dataset_gives_them(drop: bool, repeat: bool) -> None:

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
+from estimand.export import captures
 from tests.export.conftest import (
     X,
     examples,
@@ -276,6 +277,40 @@ def test_tables_constants_and_keras_layers_made_outside_of_the_model_function(
     assert answer["number"].tolist() == [[19914.0], [19910.0], [19898.0]]
     assert answer["index"].tolist() == [2, 1, 0]
     assert answer["row"].tolist() == [[1.5, 2.5], [0, 0], [0, 0]]
+
+
+def test_types_of_tables_are_read_from_the_graph_not_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trial that fails is told by TensorFlow's executor, on the terminal."""
+    trials = []
+    lookup = tf.raw_ops.LookupTableFindV2
+
+    def noting(**arguments: Any) -> Any:
+        trials.append(arguments)
+        return lookup(**arguments)
+
+    numbers = tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer(["a", "b"], tf.constant([5, 7], tf.int64)), -1
+    )
+    rows = tf.lookup.experimental.MutableHashTable(tf.string, tf.float32, tf.constant([0.0, 0.0]))
+    rows.insert(["b"], [[1.5, 2.5]])
+    inside_a_function = tf.function(numbers.lookup)
+
+    def model_fn(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
+        word = features["word"]
+        row = tf.cond(tf.size(word) > 0, lambda: rows.lookup(word), lambda: tf.zeros([1, 2]))
+        return minimal_spec(mode, {"n": inside_a_function(word), "row": row})
+
+    estimator = est.Estimator(model_fn, tmp_path / "m", run_config()).train(word_input_fn)
+    with monkeypatch.context() as patched:
+        patched.setattr(captures.tf.raw_ops, "LookupTableFindV2", noting)
+        path = estimator.export_saved_model(tmp_path / "out", word_receiver_fn)
+    assert not trials
+    with est.load_model(path) as model:
+        answer = model(word=["b", "?"])
+    assert answer["n"].tolist() == [7, -1]
+    assert answer["row"].tolist() == [[1.5, 2.5], [0, 0]]
 
 
 def test_keras_batch_normalization_is_exported_with_its_moving_averages(tmp_path: Path) -> None:
