@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from estimand import __version__
@@ -159,3 +161,5 @@ ENTRIES = {
 def main(context: click.Context, verbose: bool) -> None:
     """tf.estimator's lifecycle on TensorFlow 2: train, evaluate, export, serve."""
     context.obj = {"verbose": verbose}
+    if verbose:
+        os.environ["ESTIMAND_VERBOSE"] = "1"

@@ -94,7 +94,7 @@ class RunConfig:
     block_mode: str = _setting("How blocks are run: auto, plain, single_thread, xla, onednn.")
     max_steps_per_call: int | None = _setting("Upper bound of the steps run in one call.")
     save_input_position: bool = _setting("Save the input's position beside checkpoints.")
-    progress: bool | None = _setting("Show a live line; None: only on a terminal.")
+    progress: bool | None = _setting("Live line and log lines; False: neither; True: always live.")
     check_data: bool = _setting("Look through the first batch for likely mistakes.")
     variable_partitioner: Callable[..., Any] | None = _setting("Splits variables among servers.")
 

@@ -28,12 +28,18 @@ def is_restored(trace: BuiltModel, store: VariableStore, path: str) -> bool:
 
 
 def restore(
-    trace: BuiltModel, store: VariableStore, session: Any, path: str, *, fall_back: str | None
+    trace: BuiltModel,
+    store: VariableStore,
+    session: Any,
+    path: str,
+    *,
+    fall_back: str | None,
+    on_read: Callable[[str], None] = lambda path: None,
 ) -> str:
     """Load a checkpoint, reading only what is not in place yet; returns the one that was used.
 
     With `fall_back`, one that is damaged or gone is passed over for the newest intact one of
-    that directory.
+    that directory. `on_read` hears of a checkpoint that was read.
     """
     wanted = saving.saved_variables(trace)
     checkpoint = saving.identity(path)
@@ -58,6 +64,7 @@ def restore(
         checkpoint = saving.identity(path)
         store.mark_loaded({v.store_name: v.origin(checkpoint) for v in missing})
         saving.restore_saveables(trace, session, path)
+        on_read(path)
     return path
 
 

@@ -234,9 +234,9 @@ class TrainingLoop:
             self._feeder.batches = batches + steps
         self._advance(step, steps)
         self._check_loss()  # before a hook can save the variables of a diverged model
+        self._on_block(self._step, self.last_loss)
         if look is not None:
             self._hooks.after_run(look, fetched, self._step)
-        self._on_block(self._step, self.last_loss)
         return True
 
     def _stopped_together(self) -> bool:

@@ -1,10 +1,11 @@
-"""The live line under the log while something runs, and the small table of results after it.
+"""How far a run has come, told while it runs; and the small table of results after it.
 
 On a terminal there is one line that follows the work; log lines and prints appear above it:
 
     training  1,200/10,000 steps  345 steps/s  loss 0.1234  elapsed 0:03  left 0:25
 
-Anywhere else (a file, a pipe, a notebook, cron) nothing is drawn: the log lines say it all.
+In a notebook it is a bar. Every few seconds the same line goes to the log (see `core.voice`),
+which is all there is in a file, a pipe or a container.
 
 >>> with Progress(total_steps=100, enabled=False) as progress:
 ...     for step in range(1, 101):
@@ -14,20 +15,23 @@ Anywhere else (a file, a pipe, a notebook, cron) nothing is drawn: the log lines
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
-import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
+
+from estimand.core import voice
+from estimand.engine.screens import NotebookBar, Screen, TerminalLine, is_live_terminal
 
 # rich is imported only where something is drawn: most runs write to a file and never need it.
 if TYPE_CHECKING:
     from rich.console import Console
 
-_SECONDS_BETWEEN_DRAWINGS = 0.1
+_SECONDS_BETWEEN_LINES = 5.0
+_of_thread = threading.local()  # its `innermost` is the last Progress that was opened
 _SECONDS_REMEMBERED_BY_RATE = 5.0
 
 
@@ -37,18 +41,17 @@ class Progress:
     Args:
       total_steps: the step at which it ends; None if that is not known.
       start_step: the step at which it begins, not 0 when a run continues.
-      enabled: False never draws, True always does; None draws if stderr is a terminal.
+      enabled: False never draws or logs, True always draws; None draws on a terminal and in a
+        notebook.
       description: the word the line begins with.
       unit: what is counted.
-      leave: whether the last state stays on the screen as a plain line.
+      leave: whether the last state stays, on the screen or as a line of the log.
       console: a `rich.console.Console` to draw on instead of stderr.
       clock: seconds, increasing.
 
     A second one may be opened while the first is (an evaluation during training): the outer line
     gives way, its clock for the rate stands still, and it comes back afterwards.
     """
-
-    _innermost: ClassVar[Progress | None] = None
 
     def __init__(
         self,
@@ -62,7 +65,10 @@ class Progress:
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.enabled = _is_live_terminal(console) if enabled is None else enabled
+        self._told = enabled is not False
+        if enabled is None:
+            enabled = is_live_terminal(console) or (console is None and voice.in_notebook())
+        self.enabled = enabled
         self.description = description
         self._total = total_steps
         self._start_step = start_step
@@ -73,17 +79,20 @@ class Progress:
         self._step = start_step
         self._loss: Any = None
         self._rate = _Rate()
-        self._screen: _LiveLine | None = None  # Not None exactly while the line is shown.
+        self._screen: Screen | None = None  # Not None exactly while something is shown.
+        self._bar: NotebookBar | None = None  # one for all that runs inside of one another
+        self._showing = contextlib.ExitStack()
         self._started_at = 0.0
-        self._next_drawing = 0.0
+        self._next_drawing = math.inf
+        self._next_line = 0.0
         self._outer: Progress | None = None
 
     @classmethod
     def for_evaluation(
         cls, total_batches: int | None = None, enabled: bool | None = None, **kwargs: Any
     ) -> Progress:
-        """The same for batches: call `update(batches_done)`."""
-        kwargs = {"description": "evaluating", "unit": "batches", **kwargs}
+        """The same for batches: call `update(batches_done)`. What stays are its results."""
+        kwargs = {"description": "evaluating", "unit": "batches", "leave": False, **kwargs}
         return cls(total_batches, 0, enabled, **kwargs)
 
     def update(self, step: int, loss: Any = None) -> None:
@@ -93,15 +102,21 @@ class Progress:
           step: the step just finished, counted from 0, not from `start_step`.
           loss: anything `float` takes; it is converted only when it is drawn. None keeps the last.
         """
-        if self._screen is None:
+        if not self._told:
             return
         self._step = step
         if loss is not None:
             self._loss = loss
         now = self._clock()
+        due = min(self._next_drawing, self._next_line)
+        if now < due and self._rate.has_begun:
+            return
+        self._rate.measure(now, step)
         if now >= self._next_drawing:
-            self._rate.measure(now, step)
             self._draw(now)
+        if now >= self._next_line and step != self._total:  # of the last one we tell at the end
+            self._next_line = now + _SECONDS_BETWEEN_LINES
+            voice.tell("%s", self._line(now), about=voice.PROGRESS)
 
     @contextlib.contextmanager
     def phase(self, description: str) -> Iterator[None]:
@@ -117,9 +132,10 @@ class Progress:
             self._draw(self._clock())
 
     def __enter__(self) -> Progress:
-        if self.enabled:
+        if self._told:
             self._started_at = self._clock()
-            self._outer, Progress._innermost = Progress._innermost, self
+            self._next_line = self._started_at + _SECONDS_BETWEEN_LINES
+            self._outer, _of_thread.innermost = getattr(_of_thread, "innermost", None), self
             if self._outer is not None:
                 self._outer._hide()
             self._show()
@@ -131,39 +147,49 @@ class Progress:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if not self.enabled:
+        if not self._told:
             return
-        lost = self._screen is None
-        self._hide()
-        Progress._innermost, outer, self._outer = self._outer, self._outer, None
-        if self._leave and not lost:
-            _print_whole(self._console, self._last_line(stopped=kind is not None))
+        last = self._last_line(stopped=kind is not None)
+        if self._leave:
+            voice.tell("%s", last, about=voice.PROGRESS)
+        self._hide(last if self._leave else None)
+        _of_thread.innermost, outer, self._outer = self._outer, self._outer, None
         if outer is not None:
             outer._show()
 
     def _show(self) -> None:
         now = self._clock()
         self._rate.resume(now)
-        self._console = self._console or _console_on_stderr()
-        self._screen = _LiveLine(self._console)
+        if self.enabled and self._screen is None:
+            self._screen = self._new_screen()
+            self._showing.enter_context(voice.showing(voice.PROGRESS, voice.SAVED))
         self._draw(now)
 
-    def _hide(self) -> None:
+    def _new_screen(self) -> Screen:
+        if self._console is not None or not voice.in_notebook():
+            return TerminalLine(self._console)
+        of_outer = None if self._outer is None else self._outer._bar
+        self._bar = self._bar or of_outer or NotebookBar()
+        return self._bar
+
+    def _hide(self, last: str | None = None) -> None:
+        """Clear the screen, or leave `last` on it."""
         self._rate.pause(self._clock(), self._step)
+        self._showing.close()
         if self._screen is not None:
-            self._screen.close()
+            self._screen.close(last)
             self._screen = None
+        self._next_drawing = math.inf
 
     def _draw(self, now: float) -> None:
         if self._screen is None:
             return
-        self._next_drawing = now + _SECONDS_BETWEEN_DRAWINGS
-        line = self._line(now)
+        self._next_drawing = now + self._screen.seconds_between_drawings
+        part = self._step / self._total if self._total else None
         try:
-            self._screen.draw(line, emphasized=len(self.description))
+            self._screen.draw(self._line(now), emphasized=len(self.description), part=part)
         except (OSError, ValueError):  # The terminal is gone; the run must not go with it.
-            self._screen.close()
-            self._screen = None
+            self._hide()
 
     def _line(self, now: float) -> str:
         rate = self._rate.recent
@@ -206,6 +232,10 @@ class _Rate:
         self._fading = (0.0, 0.0)  # the same, older ones counting less and less
 
     @property
+    def has_begun(self) -> bool:
+        return self._last_step is not None
+
+    @property
     def overall(self) -> float | None:
         steps, seconds = self._all
         return steps / seconds if seconds > 0 else None
@@ -229,111 +259,6 @@ class _Rate:
 
     def resume(self, now: float) -> None:
         self._last_time = now
-
-
-class _LiveLine:
-    """One line at the bottom of a terminal, with everything else that is written above it."""
-
-    def __init__(self, console: Console) -> None:
-        from rich.live import Live
-
-        self._console = console
-        self._live = Live(
-            console=console,
-            auto_refresh=False,  # No thread: it is redrawn when there is news.
-            transient=True,
-            redirect_stdout=False,  # rich would wrap long lines, and take over a redirected stdout.
-            redirect_stderr=False,
-        )
-        self._undo = contextlib.ExitStack()
-        self._live.start()
-        console.show_cursor(True)  # A killed process would leave the terminal without one.
-        for stream in {id(s): s for s in (sys.stdout, sys.stderr, console.file)}.values():
-            if stream is console.file or (stream is not None and stream.isatty()):
-                self._take_over(stream)
-
-    def draw(self, line: str, emphasized: int) -> None:
-        from rich.text import Text
-
-        text = Text(line, no_wrap=True, overflow="crop")
-        text.stylize("bold", 0, emphasized)
-        self._live.update(text, refresh=True)
-
-    def close(self) -> None:
-        for step in (self._live.stop, self._undo.close):
-            with contextlib.suppress(OSError, ValueError):  # The terminal may be gone by now.
-                step()
-
-    def _take_over(self, stream: Any) -> None:
-        """Sends above the line what prints and log handlers write to `stream`."""
-        above = _Above(stream, self._console)
-        self._undo.callback(above.step_aside)
-        for name in ("stdout", "stderr"):
-            if getattr(sys, name) is stream:
-                setattr(sys, name, above)
-                self._undo.callback(setattr, sys, name, stream)
-        # Handlers hold the stream they were made with, so replacing sys.stderr is not enough.
-        for handler in _stream_handlers():
-            if handler.stream is stream:
-                handler.setStream(above)
-                self._undo.callback(handler.setStream, stream)
-
-
-class _Above:
-    """Stands in for a stream while a live line is shown; passes through after that."""
-
-    def __init__(self, stream: Any, console: Console) -> None:
-        self._stream = stream
-        self._console: Console | None = console
-        self._unfinished = ""
-
-    def write(self, text: str) -> int:
-        if self._console is None:
-            return self._stream.write(text)
-        *lines, self._unfinished = (self._unfinished + text).split("\n")
-        if lines:
-            _print_whole(self._console, "\n".join(lines))
-        return len(text)
-
-    def step_aside(self) -> None:
-        self._console = None
-        if self._unfinished:
-            self._stream.write(self._unfinished + "\n")
-            self._unfinished = ""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
-def _stream_handlers() -> Iterator[Any]:
-    loggers = [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]
-    for logger in loggers:
-        for handler in getattr(logger, "handlers", ()):  # A placeholder has none.
-            if isinstance(handler, logging.StreamHandler):
-                yield handler
-
-
-def _is_live_terminal(console: Console | None) -> bool:
-    if console is not None:
-        return console.is_terminal and not console.is_dumb_terminal
-    if sys.stderr is None or os.environ.get("TERM", "") in ("dumb", "unknown"):
-        return False
-    return sys.stderr.isatty()
-
-
-def _console_on_stderr() -> Console:
-    from rich.console import Console
-
-    return Console(file=sys.stderr, force_terminal=True)
-
-
-def _print_whole(console: Console | None, text: str) -> None:
-    """Prints without wrapping or cropping, colours kept."""
-    from rich.text import Text
-
-    assert console is not None
-    with contextlib.suppress(OSError, ValueError):  # As logging does: never raise into the caller.
-        console.print(Text.from_ansi(text), soft_wrap=True)
 
 
 def format_results_table(

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.core import tf_private
+from estimand.core import tf_private, voice
 from estimand.engine import fetching
 from estimand.engine.checkpoints import CheckpointWriter, Entry, Wanted
 from estimand.engine.distributed.parameter_servers import brought_here
@@ -174,6 +174,10 @@ class ModelSaver:
             del path
             self._memory.prepare()
 
+        def tell_and_prepare(path: str) -> None:
+            voice.tell("saved %s", path, about=voice.SAVED)
+            prepare(path)
+
         if ours and unchanged:
             return writer.save(
                 step, entries, if_exists="keep", synchronous=synchronous, on_published=prepare
@@ -190,7 +194,7 @@ class ModelSaver:
             companion=companion,
             meta=meta,
             synchronous=synchronous,
-            on_published=prepare,
+            on_published=tell_and_prepare,
         )
 
     def is_current(self, path: str) -> bool:

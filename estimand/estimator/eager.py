@@ -77,7 +77,9 @@ class EagerLoop:
         first_step: TakenBack | RunAgain | None = None,
         after_first_step: Callable[[], None] = lambda: None,
         variables_made: Callable[[EagerTrace], None] = lambda trace: None,
+        on_step: Callable[[int, float], None] = lambda step, loss: None,
     ) -> None:
+        self._on_step = on_step
         self.trace = trace
         self.model_dir = model_dir
         self.last_loss: Any = None
@@ -151,6 +153,7 @@ class EagerLoop:
         self.last_loss = float(trace.spec.loss)
         if self._log_every and self._done % self._log_every == 0:
             _log.info("loss = %s, step = %s", self.last_loss, self.global_step())
+        self._on_step(self._step, self.last_loss)
         self._done += 1
         if math.isnan(self.last_loss):
             _log.error("Model diverged with loss = NaN.")

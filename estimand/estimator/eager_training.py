@@ -66,12 +66,16 @@ def train_eagerly(
     run._mark_call_begun()
     all_hooks = eager_hooks(trace.spec, config, hooks, saving_listeners)
     target = run.start_step + steps if steps is not None else max_steps
-    with Interrupts() as interrupts, in_use(run.estimator, saver, interrupts):
+    with (
+        Interrupts() as interrupts,
+        in_use(run.estimator, saver, interrupts),
+        run._progress(target) as line,
+    ):
         loop = eager.EagerLoop(
             runner, run.feeder, given.element_spec, trace, all_hooks, saver.save,
             run.estimator.model_dir, config.log_step_count_steps, first_step,
             after_first_step=lambda: setattr(saver, "position", run.position),
-            variables_made=saver.take_in,
+            variables_made=saver.take_in, on_step=line.update,
         )  # fmt: skip
         loop.run(target, interrupts)
         saver.wait()

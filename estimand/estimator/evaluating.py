@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from estimand.core import voice
 from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
 from estimand.engine import faults
@@ -19,6 +20,7 @@ from estimand.engine.feeding import Feeder
 from estimand.engine.metrics import GLOBAL_STEP, as_python_numbers
 from estimand.engine.model import LiveModel
 from estimand.engine.model_dir import RunRecord
+from estimand.engine.results import in_one_line
 from estimand.engine.tracing import Trace
 from estimand.estimator import eager, eager_turns
 from estimand.estimator.eager_hooks import EagerHooks, EagerSession
@@ -67,7 +69,11 @@ def evaluate(
                 estimator, given, steps, hooks, checkpoint_path, seed, as_they_are
             )
     results = as_python_numbers(results)
-    write_eval_results(estimator.eval_dir(name), results, int(results[GLOBAL_STEP]), path)
+    step = int(results[GLOBAL_STEP])
+    write_eval_results(estimator.eval_dir(name), results, step, path)
+    of_name = f" ({name})" if name else ""
+    told = in_one_line(results)
+    voice.tell("evaluated step %s%s: %s", f"{step:,}", of_name, told, about=voice.EVALUATION)
     return results
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from estimand.core import expectations
+from estimand.core import expectations, voice
 from estimand.core.errors import ConfigError, NoCheckpointError, SpecError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
@@ -69,6 +69,7 @@ def export(
             card.write(directory, notes)
 
         written = versions.write_version(export_dir_base, write)
+        voice.tell("exported %s", written)
     _log.info("SavedModel written to: %s", written)
     return os.fsencode(written)
 

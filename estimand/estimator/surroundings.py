@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import secrets
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from estimand.core import tf_private
+import tensorflow as tf
+
+from estimand.core import tf_private, voice
 from estimand.engine.checkpoints import CheckpointWriter
 from estimand.engine.interrupts import Interrupts
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.saving import ModelSaver
+from estimand.engine.screens import is_live_terminal
 
 if TYPE_CHECKING:
     from estimand.estimator.estimator import Estimator
@@ -35,13 +39,29 @@ def make_writer(
 
 @contextlib.contextmanager
 def engine_scope(estimator: Estimator) -> Iterator[None]:
-    """Eager mode, with a global seed of our own; if we drew it, ops with seeds ignore it."""
+    """Eager mode, with a global seed of our own; if we drew it, ops with seeds ignore it.
+
+    What the run tells is heard, and TensorFlow's own lines do not get in between.
+    """
     with contextlib.ExitStack() as stack:
+        speaks = estimator._config.progress is not False
+        ours = stack.enter_context(voice.speaking(speaks))
+        on_screen = speaks and (is_live_terminal() or voice.in_notebook())
+        if (ours or on_screen) and not voice.is_verbose():
+            _look_for_devices_quietly()
+            stack.enter_context(tf_private.native_log_from(tf_private.ERROR))
         stack.enter_context(tf_private.eager_mode())
         stack.enter_context(tf_private.global_seed_restored())
         if estimator._config.tf_random_seed is None:
             stack.enter_context(tf_private.explicit_seeds_stand())
         yield
+
+
+@functools.cache
+def _look_for_devices_quietly() -> None:
+    """Where there is no GPU, its driver says that it failed: this is no error here."""
+    with tf_private.native_log_from(tf_private.FATAL):
+        tf.config.list_physical_devices()
 
 
 def model_seed(estimator: Estimator, record: RunRecord) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from estimand.core import tf_private
+from estimand.core import tf_private, voice
 from estimand.core.errors import ConfigError
 from estimand.core.modes import ModeKeys
 from estimand.engine import checkpoints, faults, initialization
@@ -224,7 +224,12 @@ class _Run:
                 )
             return
         used = initialization.restore(
-            self.trace, store, self.session, self.latest, fall_back=self.estimator.model_dir
+            self.trace,
+            store,
+            self.session,
+            self.latest,
+            fall_back=self.estimator.model_dir,
+            on_read=lambda path: voice.tell("resumed from %s", path),
         )
         if used != self.latest:  # the newest was damaged: its input position is no use, either
             self.latest, self.meta = used, checkpoints.read_meta(used) or {}
@@ -352,4 +357,13 @@ class _Run:
             checkpoints.mark_meta(self.latest, complete=False, input={"kind": "start"})
 
     def _progress(self, target: int | None) -> Progress:
+        if self.leads and self.estimator._config.progress is not False:
+            to = "" if target is None else f" to {target:,}"
+            voice.tell(
+                "training from step %s%s in %s",
+                f"{self.start_step:,}",
+                to,
+                self.estimator.model_dir,
+                about=voice.PROGRESS,
+            )
         return Progress(target, self.start_step, self.estimator._config.progress)

@@ -87,7 +87,7 @@ class BestExporter(_SavedModelExporter):
     ) -> None:
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
         _check_compare_fn(compare_fn)
-        self._compare_fn = compare_fn
+        self.compare_fn = compare_fn
         self._event_file_pattern = event_file_pattern
         self._keep_checkpoint = keep_checkpoint
         # By export_path, what was exported by an estimator that leaves no files behind.
@@ -130,7 +130,7 @@ class BestExporter(_SavedModelExporter):
 
     def _is_better(self, best: Mapping[str, Any], current: Mapping[str, Any]) -> bool:
         try:
-            return bool(self._compare_fn(best_eval_result=best, current_eval_result=current))
+            return bool(self.compare_fn(best_eval_result=best, current_eval_result=current))
         except KeyError as error:
             told = missing_key(error, {"metric": current})
             if told is None:
@@ -164,7 +164,7 @@ class BestExporter(_SavedModelExporter):
             if result.get("global_step") == current.get("global_step"):
                 continue  # the evaluation that this call is about
             try:
-                better = best is None or self._compare_fn(
+                better = best is None or self.compare_fn(
                     best_eval_result=best, current_eval_result=result
                 )
             except (KeyError, ValueError):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from estimand.core import voice
 from estimand.engine.progress import Progress, format_results_table
 
 
@@ -240,8 +241,7 @@ def test_an_evaluation_takes_over_the_line_and_gives_it_back(clock, console, ter
                 "evaluating  2/4 batches  0.1 batches/s  elapsed 0:20  left 0:20"
             ]
         run(progress, clock, range(3, 4), 1.0)
-        assert terminal.lines == [
-            "evaluating  2/4 batches  0.1 batches/s  elapsed 0:20",
+        assert terminal.lines == [  # what stays of it are its results
             "training  3/10 steps  1 steps/s  loss 0.3333  elapsed 0:23  left 0:07",
         ]
 
@@ -304,6 +304,80 @@ def test_nothing_is_written_where_stderr_is_no_terminal(clock, monkeypatch):
         with progress.phase("saving"), Progress.for_evaluation(3, clock=clock) as evaluation:
             evaluation.update(3)
     assert stderr.getvalue() == ""
+
+
+@pytest.fixture
+def told(monkeypatch) -> list[str]:
+    """What goes to the log."""
+    lines: list[str] = []
+    monkeypatch.setattr(voice, "tell", lambda text, *args, about="": lines.append(text % args))
+    return lines
+
+
+def test_every_few_seconds_a_line_goes_to_the_log(clock, told):
+    with Progress(100, enabled=None, clock=clock) as progress:
+        run(progress, clock, range(1, 26), 0.5)
+        with Progress.for_evaluation(3, clock=clock) as evaluation:  # does not count in the rate
+            clock.now += 4.0
+            evaluation.update(1)
+            clock.now += 4.0
+            evaluation.update(2)
+        run(progress, clock, range(26, 101), 0.5)
+    assert told[:4] == [
+        "training  10/100 steps  2 steps/s  loss 0.1  elapsed 0:05  left 0:45",
+        "training  20/100 steps  2 steps/s  loss 0.05  elapsed 0:10  left 0:40",
+        "evaluating  2/3 batches  0.25 batches/s  elapsed 0:08  left 0:04",
+        "training  26/100 steps  2 steps/s  loss 0.03846  elapsed 0:21  left 0:37",
+    ]
+    assert told[-1] == "training  100/100 steps  2 steps/s  loss 0.01  elapsed 0:58"
+    assert len(told) == 4 + (58 - 21) // 5 + 1
+
+
+def test_the_log_has_no_line_where_progress_is_not_wanted(clock, told):
+    with Progress(10, enabled=False, clock=clock) as progress:
+        run(progress, clock, range(1, 11), 10.0)
+    assert told == []
+
+
+class Notebook:
+    """Stands in for IPython.display: what the outputs of a cell show."""
+
+    HTML = staticmethod(
+        lambda text: re.sub(r"<progress value=.([\d.]+).*?</progress>|<.*?>", r"\1", text)
+    )
+
+    def __init__(self) -> None:
+        self.outputs: list[str] = []
+        self.messages = 0
+
+    def display(self, text: str, display_id: bool) -> Notebook:
+        assert display_id
+        self.outputs.append("")
+        self.update(text)
+        return self
+
+    def update(self, text: str) -> None:
+        self.messages += 1
+        self.outputs[-1] = text
+
+
+def test_in_a_notebook_one_bar_serves_training_and_evaluations(clock, told, monkeypatch):
+    notebook = Notebook()
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    monkeypatch.setitem(sys.modules, "IPython.display", notebook)
+    monkeypatch.setattr(voice, "in_notebook", lambda: True)
+    with Progress(200, clock=clock) as progress:
+        run(progress, clock, range(1, 101), 0.01)
+        assert notebook.messages == 3  # at the start, and twice in a second
+        assert notebook.outputs == [
+            "0.5000training  100/200 steps  100 steps/s  loss 0.01  elapsed 0:01  left 0:01"
+        ]
+        with Progress.for_evaluation(clock=clock) as evaluation:
+            clock.now += 1.0
+            evaluation.update(7)
+            assert notebook.outputs == ["evaluating  7 batches  elapsed 0:01"]
+        run(progress, clock, range(101, 201), 0.01)
+    assert notebook.outputs == ["training  200/200 steps  100 steps/s  loss 0.005  elapsed 0:03"]
 
 
 @pytest.mark.parametrize(("kind", "drawn"), [("xterm", True), ("dumb", False)])

@@ -79,6 +79,7 @@ from estimand.core.tf_private.keras_models import (
     keras_variables_on_loan,
     plain_variables,
 )
+from estimand.core.tf_private.native_log import ERROR, FATAL, native_log_from
 from estimand.core.tf_private.onednn import (
     has_onednn_twin,
     make_onednn,
@@ -135,6 +136,8 @@ from estimand.core.tf_private.variables import (
 )
 
 __all__ = [
+    "ERROR",
+    "FATAL",
     "V1_ITERATOR_METHODS",
     "BaseResourceVariable",
     "CompiledParts",
@@ -188,6 +191,7 @@ __all__ = [
     "make_graph_tensors_hashable",
     "make_onednn",
     "making_random_ops",
+    "native_log_from",
     "noting_stateful_operations",
     "object_graph_names",
     "on_each_worker",

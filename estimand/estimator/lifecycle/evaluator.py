@@ -14,6 +14,7 @@ from estimand.engine import checkpoints
 from estimand.engine.metrics import GLOBAL_STEP
 from estimand.evaluation.checkpoints_to_evaluate import Evaluated, evaluations_in
 from estimand.export import versions
+from estimand.export.best import loss_smaller
 
 # In the eval_dir, from the start of an evaluation until the exporters have been told of it.
 _EXPORTS_DUE = "exports_due"
@@ -30,6 +31,7 @@ class SpecEvaluator:
         self.path: str | None = None
         self.step: int | None = None
         self.metrics: dict[str, Any] | None = None
+        self.best: dict[str, Any] | None = None  # of this process, by the loss
         self.exports: list[Any] = [None] * len(spec.exporters)
         self._exported_as_final = False
 
@@ -55,6 +57,9 @@ class SpecEvaluator:
         )
         self.step = _checked_step(metrics)
         self.metrics, self.path = metrics, path
+        with contextlib.suppress(ValueError):  # there need not be a loss
+            if self.best is None or loss_smaller(self.best, metrics):
+                self.best = metrics
         self._exported_as_final = False
 
     def export(self, *, final: bool, again: bool = False) -> None:

@@ -13,16 +13,19 @@ is evaluated while its files are still being written.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from estimand.core import voice
 from estimand.core.spec import EvalSpec, TrainSpec
 from estimand.engine import checkpoints
 from estimand.engine.cadence import Cadence
+from estimand.estimator.lifecycle.closing import best_exporter, tell_the_end
 from estimand.estimator.lifecycle.evaluator import (
     SpecEvaluator,
     evaluators_of,
@@ -32,6 +35,7 @@ from estimand.estimator.lifecycle.evaluator import (
 from estimand.estimator.lifecycle.schedule import EvaluationSchedule
 from estimand.estimator.lifecycle.table import ResultsTable
 from estimand.estimator.reading import newest_checkpoint, wait_for_files
+from estimand.export.best import loss_smaller
 from estimand.hooks import CheckpointSaverHook, LoopHook, stop_record
 from estimand.hooks.early_stopping import EarlyStoppingHook
 
@@ -50,6 +54,12 @@ def run_local(
 ) -> tuple[Any, Any]:
     """Train to the end, evaluating on the way; the last metrics and what exporters returned."""
     evaluation = LocalEvaluation(estimator, train_spec, eval_spec, min_steps_between)
+    with evaluation.watched():
+        _train_and_evaluate(estimator, train_spec, evaluation)
+    return evaluation.results()
+
+
+def _train_and_evaluate(estimator: Any, train_spec: TrainSpec, evaluation: LocalEvaluation) -> None:
     if not evaluation.was_stopped_for_good():
         _log.info(
             "Start train and evaluate loop. The evaluate will happen after every checkpoint. "
@@ -65,7 +75,6 @@ def run_local(
             saving_listeners=[*train_spec.saving_listeners, EvaluationListener(evaluation)],
         )
     evaluation.finish()
-    return evaluation.results()
 
 
 class LocalEvaluation:
@@ -84,7 +93,9 @@ class LocalEvaluation:
         self._has_saver = any(isinstance(h, _SAVERS) for h in train_spec.hooks)
         self._several = not isinstance(eval_spec, EvalSpec)
         self._evaluators = evaluators_of(estimator, eval_spec)
-        self._table = ResultsTable(estimator.config.progress, self._several)
+        judge = best_exporter(self._evaluators)
+        better = loss_smaller if judge is None else judge.compare_fn
+        self._table = ResultsTable(estimator.config.progress, self._several, better)
         self._stopped_early = False
         self._started = False
         self._start_path = checkpoints.latest_checkpoint(estimator.model_dir)
@@ -95,6 +106,17 @@ class LocalEvaluation:
         ]
 
     # Before
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Inside, what happens is told; what it came to, at the end."""
+        wanted = self._estimator.config.progress is not False
+        shown = voice.showing(voice.EVALUATION) if self._table.enabled else contextlib.nullcontext()
+        with voice.speaking(wanted):
+            with shown:
+                yield
+            if wanted:
+                tell_the_end(self._estimator.model_dir, self._evaluators)
 
     def was_stopped_for_good(self) -> bool:
         """Whether early stopping has ended this training before, and would do so again."""
