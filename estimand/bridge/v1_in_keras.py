@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 import math
 from collections.abc import Callable, Sequence
@@ -101,10 +102,28 @@ def lookup(known: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def get(identifier: Any) -> Any:
         if isinstance(identifier, tf.compat.v1.train.Optimizer):
             return V1InKeras(identifier)
+        if hasattr(identifier, "make_train_op") and hasattr(identifier, "get_config"):
+            return _as_keras_3(identifier)
         return known(identifier)
 
     get.__doc__ = known.__doc__
     return get
+
+
+def _as_keras_3(optimizer: Any) -> Any:
+    """What does the same as an optimizer of `tf.keras.optimizers.legacy`."""
+    kind = getattr(keras.optimizers, type(optimizer).__name__, None)
+    if kind is None:
+        raise ConfigError(
+            f"compile(optimizer={optimizer!r}): Keras 3 has no {type(optimizer).__name__}. Use "
+            "one of tf.keras.optimizers, or Keras 2: estimand.install(keras=2)."
+        )
+    config = {**vars(optimizer), **optimizer.get_config()}
+    rate, decay = config["learning_rate"], config.pop("decay", 0.0)
+    if decay and not callable(rate):
+        config["learning_rate"] = keras.optimizers.schedules.InverseTimeDecay(rate, 1, decay)
+    taken = inspect.signature(kind).parameters
+    return kind(**{name: value for name, value in config.items() if name in taken})
 
 
 def _number(rate: Any) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.core.swapping import swapped
+from estimand.core.swapping import Swap, swapped
 from estimand.core.tf_private import kerases
 from estimand.core.tf_private.kerases import keras2_models
 from estimand.engine import effects
@@ -25,17 +25,32 @@ def lent() -> Iterator[None]:
     if kerases.KERAS2.package not in sys.modules:
         yield
         return
-    optimizers = kerases.KERAS2.library().optimizers
-    newer, legacy = optimizers.Optimizer, optimizers.legacy.Optimizer
-    newer.get_updates = updates  # which it has not: there is nothing to put back
-    try:
-        with (
-            keras2_models.as_in_functions(),
-            swapped([(newer, "minimize", _in_graphs), (legacy, "minimize", _in_graphs)]),
-        ):
-            yield
-    finally:
-        del newer.get_updates
+    library = kerases.KERAS2.library()
+    newer, legacy = library.optimizers.Optimizer, library.optimizers.legacy.Optimizer
+    swaps: list[Swap] = [(newer, "minimize", _in_graphs), (legacy, "minimize", _in_graphs)]
+    # What they have not: there is nothing to put back.
+    new: list[tuple[Any, str, Any]] = [
+        (newer, "get_updates", updates),
+        (library.layers.Layer, "get_updates_for", _updates_for),
+        (library.layers.Layer, "get_losses_for", _losses_for),
+    ]
+    with keras2_models.as_in_functions(), swapped(swaps), contextlib.ExitStack() as stack:
+        for owner, name, method in new:
+            if not hasattr(owner, name):
+                setattr(owner, name, method)
+                stack.callback(delattr, owner, name)
+        yield
+
+
+def _updates_for(layer: Any, inputs: Any) -> list[tf.Operation]:
+    """Nothing that the user has to see to: what layers assign runs with the step."""
+    del layer, inputs
+    return []
+
+
+def _losses_for(layer: Any, inputs: Any) -> list[tf.Tensor]:
+    """All of them as independent of the inputs: who asks, asks for both kinds and adds up."""
+    return list(layer.losses) if inputs is None else []
 
 
 def updates(optimizer: Any, loss: tf.Tensor, params: Sequence[tf.Variable]) -> list[tf.Operation]:

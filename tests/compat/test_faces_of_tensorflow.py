@@ -69,3 +69,10 @@ def test_dense_features_fill_the_dict_they_are_given() -> None:
     assert {column.name: t.numpy().item() for column, t in found.items()} == {"c": 2.0, "size": 1.0}
     layer(features)
     assert len(found) == 2
+
+
+def test_keras_3_compiles_models_with_legacy_optimizers() -> None:
+    model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1)])
+    model.compile(tf.keras.optimizers.legacy.Adagrad(0.5), "mse")
+    assert float(model.optimizer.learning_rate) == 0.5
+    model.fit(tf.ones([4, 1]), tf.ones([4, 1]), verbose=0)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from estimand.core.swapping import swapped
+from estimand.core.swapping import Swap, swapped
 from estimand.core.tf_private.execution import eager_mode
 
 
@@ -19,10 +20,36 @@ def as_in_functions() -> Iterator[None]:
     Keras 2 knows the graph of a trace by its name and takes it for one of those, but only in
     part: what `Input` makes there, such layers cannot be called with.
     """
+    import tf_keras
     from tf_keras.src.utils import version_utils
 
-    with swapped([(version_utils, "should_use_v2", lambda _: lambda: True)]):
+    swaps: list[Swap] = [
+        (version_utils, "should_use_v2", lambda _: lambda: True),
+        (tf_keras.Sequential, "_build_graph_network_for_inferred_shape", _not_at_all),
+        (tf_keras.Sequential, "build", _when_called),
+    ]
+    with swapped(swaps):
         yield
+
+
+def _not_at_all(_: Any) -> Callable[..., None]:
+    """A `Sequential` without an input shape names its variables `sequential/dense/kernel`.
+
+    So it did in graphs; now it makes itself a functional model when it is called, in no scope.
+    """
+    return lambda self, *args, **kwargs: None
+
+
+def _when_called(original: Any) -> Callable[..., None]:
+    def build(self: Any, input_shape: Any = None) -> None:
+        asked = sys._getframe(1).f_code.co_name != "_maybe_build"  # by the user
+        if self._graph_initialized or input_shape is None or asked:
+            original(self, input_shape)
+        else:
+            self._build_input_shape = tuple(input_shape)
+            self.built = True
+
+    return build
 
 
 def optimizer_maker(optimizer: Any) -> Callable[[], Any]:

@@ -1,0 +1,231 @@
+"""Small programs for tf.keras of version 2, one after the other; prints what they found, as JSON.
+
+TF_USE_LEGACY_KERAS=1 python -m tests.legacy.keras2.programs_in_one_process [NAME...]
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import tempfile
+import traceback
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import estimand as est
+
+K = tf.keras
+v1 = tf.compat.v1
+X = np.random.RandomState(0).randn(256, 4).astype("float32")
+Y = (X.sum(axis=1) > 0).astype("int64")
+STEPS = 30
+
+
+def input_fn(repeat: bool = True) -> tf.data.Dataset:
+    rows = tf.data.Dataset.from_tensor_slices(({"x": X}, Y))
+    return (rows.repeat() if repeat else rows).batch(32)
+
+
+def arrays(repeat: bool = True) -> tf.data.Dataset:
+    rows = tf.data.Dataset.from_tensor_slices((X, Y))
+    return (rows.repeat() if repeat else rows).batch(32)
+
+
+def cross_entropy(labels: Any, logits: Any) -> tf.Tensor:
+    return K.losses.SparseCategoricalCrossentropy(from_logits=True)(labels, logits)
+
+
+def model_function(make_train_op: Any) -> Any:
+    """A Keras 2 network with everything that leaves something behind in a graph."""
+
+    def model_fn(features, labels, mode):
+        net = K.Sequential(
+            [
+                K.layers.Dense(8, "relu", kernel_regularizer=K.regularizers.l2(0.01)),
+                K.layers.BatchNormalization(momentum=0.5),
+                K.layers.Dropout(0.1),
+                K.layers.Dense(2),
+            ]
+        )
+        logits = net(features["x"], training=mode == "train")
+        if mode == "infer":
+            return est.EstimatorSpec(mode, predictions={"class": tf.argmax(logits, 1)})
+        loss = cross_entropy(labels, logits) + tf.add_n(net.losses)
+        if mode == "eval":
+            accuracy = K.metrics.SparseCategoricalAccuracy()
+            accuracy.update_state(labels, logits)
+            return est.EstimatorSpec(mode, loss=loss, eval_metric_ops={"accuracy": accuracy})
+        return est.EstimatorSpec(mode, loss=loss, train_op=make_train_op(net, loss))
+
+    return model_fn
+
+
+def by_minimize(optimizer: Any) -> Any:
+    return lambda net, loss: est.minimize(optimizer(), loss)
+
+
+def by_updates(net: Any, loss: tf.Tensor) -> Any:
+    optimizer = K.optimizers.Adam(0.01)
+    optimizer.iterations = v1.train.get_or_create_global_step()
+    updates = optimizer.get_updates(loss, net.trainable_variables)
+    return tf.group(*updates, *net.updates, *net.get_updates_for(None))
+
+
+def by_method(net: Any, loss: tf.Tensor) -> Any:
+    optimizer = K.optimizers.legacy.SGD(lr=0.1)
+    optimizer.iterations = v1.train.get_or_create_global_step()
+    return optimizer.minimize(loss, net.trainable_variables)
+
+
+WAYS = {
+    "adam": by_minimize(lambda: K.optimizers.Adam(0.01)),
+    "legacy adam": by_minimize(lambda: K.optimizers.legacy.Adam(0.01)),
+    "nadam": by_minimize(lambda: K.optimizers.Nadam(0.01)),
+    "updates": by_updates,
+    "method": by_method,
+}
+
+
+def model_functions() -> dict[str, Any]:
+    found = {}
+    for name, way in WAYS.items():
+        directory = tempfile.mkdtemp()
+        for steps in (STEPS // 2, STEPS):  # the second one goes on with the first
+            estimator = est.Estimator(model_function(way), directory)
+            estimator.train(input_fn, max_steps=steps)
+        metrics = estimator.evaluate(lambda: input_fn(repeat=False))
+        moved = estimator.get_variable_value("sequential/batch_normalization/moving_mean")
+        found[name] = {
+            "step": int(metrics["global_step"]),
+            "accuracy": float(metrics["accuracy"]),
+            "moved": float(np.abs(moved).max()),
+            "rows": len(list(estimator.predict(lambda: input_fn(repeat=False)))),
+        }
+    return found
+
+
+def sequential() -> Any:
+    K.backend.clear_session()  # layers are called dense and dense_1 each time
+    model = K.Sequential(
+        [
+            K.layers.Dense(8, "relu", input_shape=(4,), kernel_regularizer="l2"),
+            K.layers.BatchNormalization(),
+            K.layers.Dense(2),
+        ]
+    )
+    model.compile("adam", K.losses.SparseCategoricalCrossentropy(True), metrics=["accuracy"])
+    return model
+
+
+def conversion() -> dict[str, Any]:
+    model = sequential()
+    directory = tempfile.mkdtemp()
+    before = model.get_weights()
+    estimator = est.keras.model_to_estimator(model, model_dir=directory)
+    estimator.train(arrays, max_steps=1)
+    after = est.keras.load(directory)
+    unchanged = all((a == b).all() for a, b in zip(before, model.get_weights(), strict=True))
+    model.fit(X[:32], Y[:32], batch_size=32, shuffle=False, verbose=0)
+    pairs = zip(after.get_weights(), model.get_weights(), strict=True)
+    result = {
+        "names": sorted(estimator.get_variable_names()),
+        "unchanged": unchanged,
+        "far from fit": max(float(np.abs(a - b).max()) for a, b in pairs),
+    }
+    est.keras.model_to_estimator(sequential(), model_dir=directory).train(arrays, max_steps=40)
+    metrics = estimator.evaluate(lambda: arrays(repeat=False))
+    loaded = est.keras.load(directory)
+    loaded.compile("sgd", K.losses.SparseCategoricalCrossentropy(True), metrics=["accuracy"])
+    of_keras = loaded.evaluate(X, Y, verbose=0)
+    receiver = est.export.build_raw_serving_input_receiver_fn({"x": tf.TensorSpec([None, 4])})
+    exported = estimator.export_saved_model(tempfile.mkdtemp(), receiver)
+    served = est.load_model(exported)
+    first = next(estimator.predict(lambda: arrays(repeat=False)))["dense_1"]
+    name = tempfile.mkdtemp() + "/model.h5"
+    loaded.save(name)
+    of_file = est.keras.model_to_estimator(keras_model_path=name).train(arrays, max_steps=1)
+    return result | {
+        "metrics": {key: float(value) for key, value in metrics.items()},
+        "of keras": of_keras,
+        "step of file": int(of_file.get_variable_value("global_step")),
+        "served": np.ravel(next(iter(served({"x": X[:1]}).values()))).tolist(),
+        "predicted": first.tolist(),
+    }
+
+
+def several_inputs_and_outputs() -> dict[str, Any]:
+    a, b = K.Input((2,), name="a"), K.Input((2,), name="b")
+    both = K.layers.Dense(1, name="sum")(K.layers.concatenate([a, b]))
+    model = K.Model([a, b], [both, K.layers.Dense(1, name="one")(a)])
+    losses = {"sum": "mse", "one": "mae"}
+    model.compile(K.optimizers.legacy.SGD(lr=0.1), losses, metrics={"sum": ["mae"]})
+    rows = ({"a": X[:, :2], "b": X[:, 2:]}, {"sum": X[:, :1], "one": X[:, 1:2]})
+    read = lambda: tf.data.Dataset.from_tensors(rows).repeat()  # noqa: E731
+    estimator = est.keras.model_to_estimator(model, metric_names_map={"sum_mae": "error"})
+    before = estimator.train(read, max_steps=1).evaluate(read, steps=1)
+    after = estimator.train(read, max_steps=60).evaluate(read, steps=1)
+    return {"before": float(before["error"]), "after": float(after["error"])}
+
+
+def canned() -> dict[str, Any]:
+    columns = [tf.feature_column.numeric_column("x", shape=(4,))]
+    schedule = K.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9)
+    optimizers = {
+        "adam": K.optimizers.Adam(0.01),
+        "adagrad": lambda: K.optimizers.legacy.Adagrad(schedule),
+        "nadam": K.optimizers.Nadam(0.01),
+    }
+    found = {}
+    for name, optimizer in optimizers.items():
+        estimator = est.DNNClassifier([4], columns, optimizer=optimizer)
+        estimator.train(input_fn, max_steps=2)
+        found[name] = sorted(estimator.get_variable_names())
+    return found
+
+
+def replicas() -> dict[str, Any]:
+    """One replica with twice the rows comes to the same weights."""
+    found = {}
+    strategy = tf.distribute.MirroredStrategy(["cpu:0", "cpu:1"])
+    for name, where, size in (("one", None, 64), ("two", strategy, 32)):
+        K.backend.clear_session()
+        model = K.Sequential([K.layers.Dense(1, input_shape=(4,), kernel_initializer="ones")])
+        model.compile(K.optimizers.Adam(0.1), "mse")
+        config = est.RunConfig(train_distribute=where)
+        estimator = est.keras.model_to_estimator(model, config=config)
+        rows = tf.data.Dataset.from_tensor_slices((X, X[:, :1])).batch(size)
+        estimator.train(lambda rows=rows: rows, max_steps=3)
+        found[name] = estimator.get_variable_value("dense/kernel").ravel().tolist()
+    return found
+
+
+PROGRAMS = {
+    "model functions": model_functions,
+    "conversion": conversion,
+    "inputs and outputs": several_inputs_and_outputs,
+    "canned": canned,
+    "replicas": replicas,
+}
+
+
+def main() -> None:
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    two = [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.set_logical_device_configuration(cpu, two)
+    output, *wanted = sys.argv[1:]
+    results: dict[str, Any] = {}
+    for name in wanted or PROGRAMS:
+        try:
+            results[name] = PROGRAMS[name]()
+        except Exception:
+            results[name] = {"failed": traceback.format_exc()}
+    with open(output, "w") as file:
+        json.dump(results, file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Programs for tf.keras of version 2, which TensorFlow keeps alive as the package tf_keras."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[3]
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("tf_keras") is None,
+    reason="Keras 2 is not installed: pip install 'estimand[keras2]'",
+)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A process of its own: what tf.keras is, is decided once per process."""
+    output = tmp_path_factory.mktemp("keras2") / "results.json"
+    command = [sys.executable, "-m", "tests.legacy.keras2.programs_in_one_process", str(output)]
+    environment = {**os.environ, "TF_USE_LEGACY_KERAS": "1"}
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(output.read_text())
+
+
+@pytest.fixture
+def found(request: pytest.FixtureRequest, results: dict[str, Any]) -> dict[str, Any]:
+    one = results[request.param]
+    assert "failed" not in one, one["failed"]
+    return one
+
+
+@pytest.mark.parametrize("found", ["model functions"], indirect=True)
+def test_model_functions_with_each_way_to_make_a_train_op(found: dict[str, Any]) -> None:
+    assert set(found) == {"adam", "legacy adam", "nadam", "updates", "method"}
+    for name, one in found.items():
+        assert one["step"] == 30 and one["rows"] == 256, name
+        assert one["accuracy"] > 0.6, name
+        assert one["moved"] > 0.01, name  # the averages of batch normalization
+
+
+@pytest.mark.parametrize("found", ["conversion"], indirect=True)
+def test_a_converted_model_trains_as_fit_does(found: dict[str, Any]) -> None:
+    assert found["unchanged"] and found["far from fit"] < 1e-6
+    # As tf.estimator 2.15 wrote them.
+    assert {"dense/kernel", "training/Adam/dense/kernel/m", "training/Adam/beta_1"} <= set(
+        found["names"]
+    )
+    assert found["metrics"]["global_step"] == 40
+    assert [found["metrics"][n] for n in ("loss", "accuracy")] == pytest.approx(found["of keras"])
+    assert found["served"] == pytest.approx(found["predicted"], rel=1e-4)
+    assert found["step of file"] == 1
+
+
+@pytest.mark.parametrize("found", ["inputs and outputs"], indirect=True)
+def test_several_inputs_and_outputs(found: dict[str, Any]) -> None:
+    assert found["after"] < 0.01 < found["before"]
+
+
+@pytest.mark.parametrize("found", ["canned"], indirect=True)
+def test_optimizers_of_keras_2_in_canned_models(found: dict[str, Any]) -> None:
+    assert "training/Adam/dnn/logits/kernel/m" in found["adam"]
+    assert "training/Adagrad/dnn/logits/kernel/accumulator" in found["adagrad"]
+    assert "training/Nadam/m/dnn/logits/kernel" in found["nadam"]
+
+
+@pytest.mark.parametrize("found", ["replicas"], indirect=True)
+def test_two_replicas_train_as_one(found: dict[str, Any]) -> None:
+    assert found["two"] == pytest.approx(found["one"], abs=1e-6)
