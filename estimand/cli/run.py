@@ -15,11 +15,26 @@ from estimand.cli.quiet import quiet_start
     default=None,
     help="Which TensorFlow the program was written for; by default found in each file.",
 )
+@click.option(
+    "--keras",
+    type=click.Choice(["2", "3"]),
+    help="Which Keras tf.keras is; by default 3, and 2 (tf_keras) if the program is found to "
+    "need it.",
+)
 @click.argument("script", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
-def run(context: click.Context, v1: bool | None, script: str, arguments: tuple[str, ...]) -> None:
+def run(
+    context: click.Context,
+    v1: bool | None,
+    keras: str | None,
+    script: str,
+    arguments: tuple[str, ...],
+) -> None:
     """Run SCRIPT with ARGUMENTS as python would, with Estimand in the place of tf.estimator."""
+    from estimand.compat import keras_choice
+
+    keras_choice.choose(int(keras) if keras else None, script)
     with quiet_start(context.obj["verbose"]):
         import tensorflow  # noqa: F401 - loads quietly here rather than noisily later
 

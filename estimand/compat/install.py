@@ -23,10 +23,11 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from estimand.compat import module_table
+from estimand.compat import keras_choice, module_table
 from estimand.compat.mapped_module import MappedModule
 from estimand.compat.v1 import contrib
 from estimand.core import old_code, tf_private
+from estimand.core.tf_private import kerases
 
 _ABSENT: Any = object()
 # Modules of ours that stand in as they are.
@@ -60,7 +61,7 @@ _REAL = (
 _before: list[tuple[Any, str, Any]] = []
 
 
-def install() -> None:
+def install(keras: int | None = None) -> None:
     """Put Estimand in the places where code looks for `tf.estimator`.
 
     These are `tf.estimator`, `tf.compat.v1.estimator`, `tf.keras.estimator`, the modules below
@@ -72,9 +73,14 @@ def install() -> None:
     `tf.keras.layers.DenseFeatures`, which it lacks. Keras' `compile` takes optimizers of
     `tf.compat.v1.train` again.
     Call it before the code that needs them is imported. Calling it again changes nothing.
+
+    Args:
+        keras: which Keras `tf.keras` is to be, 2 (`tf_keras`) or 3. None: 3, and 2 for a program
+            that is found to be written for it.
     """
     if _before:
         return
+    keras_choice.choose(keras, getattr(sys.modules["__main__"], "__file__", None))
     import tensorflow as tf
 
     _set(old_code, "expected", True)
@@ -82,9 +88,10 @@ def install() -> None:
         _before.append((sys.modules, name, sys.modules.get(name, _ABSENT)))
         sys.modules[name] = module
     # First: it loads Keras, which puts another module in the place of `tf.keras`.
-    _supply_legacy_optimizers(tf)
-    _supply_dense_features(tf)
-    _let_keras_take_v1_optimizers()
+    if kerases.current() is kerases.KERAS3:  # Keras 2 has all of this
+        _supply_legacy_optimizers(tf)
+        _supply_dense_features(tf)
+        _let_keras_take_v1_optimizers()
     for path, module_name in _ATTRIBUTES.items():
         above, _, attribute = path.rpartition(".")
         for owner in _owners(tf, above):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from estimand.compat.keras_choice import signs_in_tree
 from estimand.migrate.names import Names, follow, is_missing
 from estimand.migrate.uses import SourceUses, Target
 
@@ -46,6 +47,7 @@ def find_idioms(found: SourceUses, names: Names) -> list[Idiom]:
         _learning_rates,
         _old_methods,
         _tpus,
+        _of_keras_2,
     ]
     result = [one for look in looks for one in look(found, names)]
     return sorted(result, key=lambda one: one.line)
@@ -130,6 +132,18 @@ def _old_methods(found: SourceUses, names: Names) -> Iterator[Idiom]:
     for name, instead in _OLD_METHODS.items():
         for call in _method_calls(found, name):
             yield Idiom(call.lineno, f".{name}(...)", f"write .{instead}")
+
+
+def _of_keras_2(found: SourceUses, names: Names) -> Iterator[Idiom]:
+    """What Keras 2 runs as it is; not again what has an advice of its own."""
+    del names
+    if not any("keras" in path.split(".") for path in found.paths):
+        return
+    told = ("(lr=...)", "(target_tensors=...)", *(f".{name}" for name in _OLD_METHODS))
+    for sign in signs_in_tree(found.tree):
+        if not sign.text.endswith(told):
+            advice = "Keras 3 lacks it: run it with Keras 2 (estimand run --keras=2)"
+            yield Idiom(sign.line, sign.text, advice)
 
 
 def _tpus(found: SourceUses, names: Names) -> Iterator[Idiom]:
