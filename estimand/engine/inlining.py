@@ -15,6 +15,8 @@ from estimand.core import tf_private
 from estimand.engine.randomness import is_twin
 from estimand.engine.simplifying import simplified
 
+_BATCH = "estimand_batch"  # no name of a user's op
+
 
 class GraphCopy:
     """A graph as a message, from which parts can be placed into other graphs."""
@@ -48,11 +50,13 @@ class GraphCopy:
         part = simplified(self._part(wanted, fed), wanted, self._graph)
         if rewrite is not None:
             part = rewrite(part)
+        if feeds and _wait_for_batch(part, {feed.op.name for feed in feeds}):
+            fed[f"^{_BATCH}"] = _all_there([fed[feed.name] for feed in feeds])
         used = {i.split(":")[0] for node in part.node for i in node.input}
         for name in used & self._captures.keys():
             if f"{name}:0" not in fed:
                 fed[f"{name}:0"] = tf_private.capture(self._captures[name])
-        needed = {k: v for k, v in fed.items() if k.split(":")[0] in used}
+        needed = {k: v for k, v in fed.items() if k.split(":")[0] in used}  # of control, too
         placed = iter(
             tf.graph_util.import_graph_def(
                 part, input_map=needed, return_elements=wanted, name="step"
@@ -107,6 +111,36 @@ class GraphCopy:
             _forget_colocation(copied)
             _forget_waiting_for(copied, given)
         return part
+
+
+def _wait_for_batch(part: Any, given: set[str]) -> bool:
+    """Have ops with effects wait for what is given, unless they use it; whether there are any.
+
+    An input that ends inside of a block ends the step before any of it was done: a count that
+    needs no batch would be one too high.
+    """
+    users: dict[str, list[str]] = {}
+    for node in part.node:
+        for name in node.input:
+            users.setdefault(name.lstrip("^").split(":")[0], []).append(node.name)
+    waiting, stack = set(given), list(given)
+    while stack:
+        new = [name for name in users.get(stack.pop(), ()) if name not in waiting]
+        waiting.update(new)
+        stack += new
+    early = [n for n in part.node if n.name not in waiting and not _is_plain_read(n)]
+    early = [node for node in early if tf_private.is_stateful(node.op)]
+    for node in early:
+        node.input.append(f"^{_BATCH}")
+    return bool(early)
+
+
+def _all_there(values: Sequence[tf.Tensor]) -> tf.Tensor:
+    """A tensor that is there when all `values` are."""
+    if len({value.op.name for value in values}) == 1:
+        return values[0]
+    with tf.control_dependencies(values):
+        return tf.constant(0, name=_BATCH)
 
 
 def _is_plain_read(node: Any) -> bool:

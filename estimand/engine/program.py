@@ -140,12 +140,13 @@ class StepProgram:
     def _place_step(self, batch: list[tf.Tensor], block_mode: str = XLA) -> tf.Tensor:
         fetches = [self._result, *self.targets]
         placed = self.trace.place(fetches, self.trace.inputs, batch, _rewrite(block_mode))
-        self._count_step()
+        self._count_step(batch)
         return placed[0]
 
-    def _count_step(self) -> None:
+    def _count_step(self, batch: Sequence[tf.Tensor]) -> None:
         if self.trace.draws is not None:
-            self.trace.draws.advance()
+            with tf.control_dependencies(batch):  # an input that has ended is no step
+                self.trace.draws.advance()
 
     def _steps(
         self, steps: tf.Tensor, next_batch: Callable[[], list[tf.Tensor]], block_mode: str
@@ -218,7 +219,7 @@ class StepProgram:
             values = [given[n] for n in fed]
             rewrite = _rewrite(self.block_mode)
             placed = self.trace.place(fetches, list(fed.values()), values, rewrite)
-            self._count_step()
+            self._count_step(batch)
             return placed
 
         in_loops = self.block_mode == SINGLE_THREAD and tf_private.onednn_in_all_graphs()

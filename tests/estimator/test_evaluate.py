@@ -44,7 +44,7 @@ def test_metrics_loss_and_global_step(tmp_path: Path) -> None:
     assert results["loss"] == pytest.approx(mean_loss(w), rel=1e-5)
     assert results["mae"] == pytest.approx(abs(w - 2) * 2.5, rel=1e-5)
     assert results["global_step"] == 3
-    assert (results["loss"].dtype, results["global_step"].dtype) == (np.float32, np.int64)
+    assert (type(results["loss"]), type(results["global_step"])) == (float, int)
 
 
 def test_loss_is_the_mean_over_batches_not_over_rows(tmp_path: Path) -> None:
