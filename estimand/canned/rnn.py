@@ -90,7 +90,7 @@ class RNNClassifier(RNNEstimator):
     ...     words = tf.sparse.from_dense([[1, 2, 3], [4, 5, 0]])
     ...     return tf.data.Dataset.from_tensors(({"words": words}, [1, 0])).repeat(20)
     >>> classifier.train(input_fn).evaluate(input_fn, steps=1)["accuracy"]
-    np.float32(1.0)
+    1.0
     """
 
     def __init__(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 
 import click
 
 from estimand import __version__
 from estimand.cli.group import Commands, Entry
 
+_VERBOSE = "ESTIMAND_VERBOSE"
 ENTRIES = {
     "checkpoint": Entry(
         "estimand.cli.checkpoint:checkpoint",
@@ -162,4 +165,18 @@ def main(context: click.Context, verbose: bool) -> None:
     """tf.estimator's lifecycle on TensorFlow 2: train, evaluate, export, serve."""
     context.obj = {"verbose": verbose}
     if verbose:
-        os.environ["ESTIMAND_VERBOSE"] = "1"
+        context.with_resource(_told_to_be_verbose())
+
+
+@contextlib.contextmanager
+def _told_to_be_verbose() -> Iterator[None]:
+    """For this command, and the processes that it starts."""
+    before = os.environ.get(_VERBOSE)
+    os.environ[_VERBOSE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_VERBOSE]
+        else:
+            os.environ[_VERBOSE] = before

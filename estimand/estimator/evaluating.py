@@ -68,9 +68,9 @@ def evaluate(
             path, results = _evaluate(
                 estimator, given, steps, hooks, checkpoint_path, seed, as_they_are
             )
-    results = as_python_numbers(results)
     step = int(results[GLOBAL_STEP])
     write_eval_results(estimator.eval_dir(name), results, step, path)
+    results = as_python_numbers(results)
     of_name = f" ({name})" if name else ""
     told = in_one_line(results)
     voice.tell("evaluated step %s%s: %s", f"{step:,}", of_name, told, about=voice.EVALUATION)

@@ -71,12 +71,14 @@ def checked_range(labels: tf.Tensor, n_classes: int, message: str | None = None)
     with tf.name_scope("check_label_range"):
         if labels.dtype.is_integer:
             # Seen as unsigned, a negative number is larger than any label: one look finds both.
-            flat = tf.reshape(labels, [-1])
-            row = tf.argmax(_unsigned(flat))
-            culprit = tf.gather(flat, row)
+            # The last one is no label: there may be none at all.
+            flat = tf.concat([tf.reshape(labels, [-1]), tf.zeros([1], labels.dtype)], 0)
+            place = tf.argmax(_unsigned(flat))
+            culprit = tf.gather(flat, place)
             fits = (culprit >= 0) & (culprit <= largest)
+            where = ("in row", place) if message is None else ()  # values may lie otherwise
             return after(
-                require(fits, f"{told}. This batch has the label", culprit, "in row", row), labels
+                require(fits, f"{told}. This batch has the label", culprit, *where), labels
             )
         low, high = tf.reduce_min(labels), tf.reduce_max(labels)
         fits = (low >= 0.0) & (high <= float(largest))

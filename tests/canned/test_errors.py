@@ -106,7 +106,7 @@ def test_wide_deep_without_hidden_units() -> None:
 
 
 def test_too_few_classes() -> None:
-    with pytest.raises(ValueError, match="n_classes must be > 2: 1"):
+    with pytest.raises(ValueError, match="n_classes must be 2 or more, given: 1"):
         est.LinearClassifier([C.x], n_classes=1)
 
 

@@ -245,7 +245,7 @@ def test_v1_sums_the_loss_and_takes_fifty_times_larger_steps() -> None:
 
 
 def test_v1_module_has_the_rest_of_the_names_too() -> None:
-    assert est.compat.v1.estimator.Estimator is est.Estimator
+    assert issubclass(est.compat.v1.estimator.Estimator, est.Estimator)
     with pytest.raises(AttributeError, match="has no attribute 'Estimater'"):
         est.compat.v1.estimator.Estimater  # noqa: B018
 

@@ -100,7 +100,7 @@ def test_a_model_that_is_not_trained(tmp_path: Path, monkeypatch: Any) -> None:
     path = tmp_path / "program.py"
     path.write_text(PROGRAM.format(model_dir=str(tmp_path / "runs" / "typo")))
     result = run(str(path))
-    assert result.exit_code == 1
+    assert result.exit_code == 2  # there is nothing under that name
     assert result.output.splitlines()[-1] == (
         "Error: The model is not trained. runs/typo does not exist; runs/type has model.ckpt-6. "
         "Train it first, or name a checkpoint: --checkpoint=PATH."

@@ -114,8 +114,7 @@ def test_loss_is_the_mean_over_batches_not_over_examples(
     assert np.mean(losses) != pytest.approx(numpy_loss(START, X, Y), abs=1e-3)
     result = estimator(model_dir, lambda labels, logits: {}, **config).evaluate(eval_input_fn)
     assert result["loss"] == pytest.approx(np.mean(losses), abs=1e-6)
-    assert result["loss"].dtype == np.float32
-    assert result["global_step"].dtype == np.int64
+    assert (type(result["loss"]), type(result["global_step"])) == (float, int)
 
 
 def test_steps_limits_the_batches(model_dir: str) -> None:

@@ -95,8 +95,8 @@ def test_what_is_wrong_is_told_in_one_line(host: str, tmp_path: Path) -> None:
     assert "no signature 'z'" in query(
         host, "two_inputs", "--input", rows, "--signature", "z", code=1
     )
-    assert "There is no file" in query(host, "two_inputs", "--input", tmp_path / "no.csv", code=1)
-    assert "There is no file" in query(host, "bytes", "--input", tmp_path / "no.png", code=1)
+    for model, name in (("two_inputs", "no.csv"), ("bytes", "no.png")):
+        assert "does not exist" in query(host, model, "--input", tmp_path / name, code=2)
 
 
 def test_no_server(tmp_path: Path) -> None:

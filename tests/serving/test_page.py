@@ -79,7 +79,7 @@ def test_each_example_request_is_accepted_as_it_is(server: Server) -> None:
 
 def test_signatures_have_types_shapes_and_the_features_of_examples(server: Server) -> None:
     found = server.get("/monitoring/signatures.json?model=classifier&version=1").json()
-    assert found["features"] == {"x": {"dtype": "float32", "shape": [None, 1]}}
+    assert found["features"] == {"x": {"dtype": "float32", "shape": [None, 1], "required": True}}
     assert found["signatures"]["classification"]["request"] == (
         '{"signature_name": "classification", "examples": [{"x": 1.0}]}'
     )

@@ -27,5 +27,7 @@ def test_a_client_that_floods_a_slow_model(attacked: Server) -> None:
         codes = {call.code() for call in calls}
     other.channel.close()
     flood.channel.close()
-    assert codes == {grpc.StatusCode.OK, grpc.StatusCode.RESOURCE_EXHAUSTED}
+    # The first ones came before anybody knew how long they take: some may have waited in vain.
+    refused = grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert codes - {grpc.StatusCode.DEADLINE_EXCEEDED} == {grpc.StatusCode.OK, refused}
     assert flood.pushed_back == len(flood.seconds["RESOURCE_EXHAUSTED"])
