@@ -90,17 +90,17 @@ class ParquetInputFn:
         input_context: tf.distribute.InputContext | None = None,
     ) -> tf.data.Dataset:
         paths = find_files(_WHERE, self.files)
-        opened = [_open(path) for path in paths]
+        files = [_File.at(path) for path in paths]
         columns = TableColumns.choose(
             _WHERE,
-            opened[0].schema_arrow,
+            files[0].schema_arrow,
             self.select_columns,
             self.label_name,
             self.column_defaults,
             self.numeric_default,
         )
-        _check_same_columns(paths, opened, columns)
-        reading = ParquetReading(paths, opened, columns, self.on_error)
+        _check_same_columns(paths, files, columns)
+        reading = ParquetReading(paths, files, columns, self.on_error)
         note_source(reading.skipped)
         order = self.order.for_mode(mode)
         if reading.bytes <= self.memory_limit:
@@ -109,24 +109,45 @@ class ParquetInputFn:
         return reading.stream(order, input_context)
 
 
-def _open(path: str) -> Any:
-    pyarrow = load_pyarrow("reading Parquet files")
+@dataclasses.dataclass(frozen=True)
+class _File:
+    """What its end says of a Parquet file, which is open only while a part of it is read.
+
+    A pipeline may be held for as long as the process lives.
+    """
+
+    path: str
+    metadata: Any
+    schema_arrow: Any
+
+    @classmethod
+    def at(cls, path: str) -> _File:
+        pyarrow = load_pyarrow("reading Parquet files")
+        try:
+            with _opened(path) as file:
+                return cls(path, file.metadata, file.schema_arrow)
+        except (pyarrow.ArrowException, OSError) as error:
+            reason = str(error).splitlines()[0].rstrip(".")
+            raise InputError(
+                f"{_WHERE}: {path} is no Parquet file that can be read: {reason}."
+            ) from error
+
+    def read_row_group(self, group: int, columns: list[str]) -> Any:
+        with _opened(self.path, metadata=self.metadata) as file:
+            return file.read_row_group(group, columns)
+
+
+def _opened(path: str, **known: Any) -> Any:
     import pyarrow.parquet as parquet
 
-    try:
-        # Pages without a checksum, which most writers leave out, are read all the same.
-        return parquet.ParquetFile(
-            path, memory_map="://" not in path, page_checksum_verification=True
-        )
-    except (pyarrow.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise InputError(
-            f"{_WHERE}: {path} is no Parquet file that can be read: {reason}."
-        ) from error
+    # Pages without a checksum, which most writers leave out, are read all the same.
+    return parquet.ParquetFile(
+        path, memory_map="://" not in path, page_checksum_verification=True, **known
+    )
 
 
-def _check_same_columns(paths: list[str], opened: list[Any], columns: TableColumns) -> None:
-    for path, file in zip(paths, opened, strict=True):
+def _check_same_columns(paths: list[str], files: list[_File], columns: TableColumns) -> None:
+    for path, file in zip(paths, files, strict=True):
         schema = file.schema_arrow
         for name, kind in zip(columns.names, columns.types, strict=True):
             there = schema.field(name).type if name in schema.names else None
@@ -143,22 +164,22 @@ class ParquetReading:
     """Parquet files being read, row group by row group."""
 
     def __init__(
-        self, paths: list[str], opened: list[Any], columns: TableColumns, on_error: str
+        self, paths: list[str], files: list[_File], columns: TableColumns, on_error: str
     ) -> None:
         self._paths = paths
-        self._opened = opened
+        self._files = files
         self._columns = columns
         self.skipped = Skipped(_WHERE, short_list(paths), on_error)
         self._lock = threading.Lock()
         self._kept: tuple[tuple[int, int], Any] | None = None  # the row group read last
         groups = [
             (f, g, file.metadata.row_group(g).num_rows)
-            for f, file in enumerate(opened)
+            for f, file in enumerate(files)
             for g in range(file.metadata.num_row_groups)
         ]
         self._groups = np.asarray([group for group in groups if group[2]], np.int64).reshape(-1, 3)
         self._first_rows = {
-            f: np.cumsum([0, *(g[2] for g in groups if g[0] == f)]) for f in range(len(opened))
+            f: np.cumsum([0, *(g[2] for g in groups if g[0] == f)]) for f in range(len(files))
         }
         if not len(self._groups):
             raise InputError(f"{_WHERE}: there are no rows in {short_list(paths)}.")
@@ -170,7 +191,7 @@ class ParquetReading:
         return sum(
             chunk.total_uncompressed_size
             for f, g, _ in self._groups.tolist()
-            for group in [self._opened[f].metadata.row_group(g)]
+            for group in [self._files[f].metadata.row_group(g)]
             for chunk in map(group.column, range(group.num_columns))
             if chunk.path_in_schema.partition(".")[0] in wanted
         )
@@ -193,7 +214,7 @@ class ParquetReading:
         )
 
     def _columns_of(self, file: int) -> Any:
-        schema = self._opened[file].schema_arrow
+        schema = self._files[file].schema_arrow
         empty = load_pyarrow("reading Parquet files").Table
         return empty.from_batches([], schema).select(list(self._columns.names))
 
@@ -203,9 +224,9 @@ class ParquetReading:
         with self._lock:
             if self._kept is None or self._kept[0] != (file, group):
                 try:
-                    table = self._opened[file].read_row_group(group, list(self._columns.names))
+                    table = self._files[file].read_row_group(group, list(self._columns.names))
                 except (pyarrow.ArrowException, OSError) as error:
-                    rows = self._opened[file].metadata.row_group(group).num_rows
+                    rows = self._files[file].metadata.row_group(group).num_rows
                     reason = str(error).splitlines()[0].rstrip(".")
                     what = f"{self._paths[file]}, row group {group} is damaged: {reason}"
                     first = int(self._first_rows[file][group])
@@ -238,7 +259,7 @@ class ParquetReading:
 
     def _check_not_empty(self, groups: np.ndarray, needed: int) -> None:
         """There is a row for every pipeline; none at all would be waited for for ever."""
-        trial = ParquetReading(self._paths, self._opened, self._columns, "skip")
+        trial = ParquetReading(self._paths, self._files, self._columns, "skip")
         found = 0
         for file, group, rows in groups.tolist():
             found += len(trial._rows(file, group, 0, rows)[self._columns.names[0]])
