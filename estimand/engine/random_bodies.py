@@ -56,8 +56,8 @@ def _poisson(seeds: tf.Tensor, shape: Any, rate: Any, dtype: Any = tf.int64) -> 
 
 
 def _shuffle(seeds: tf.Tensor, value: Any) -> tf.Tensor:
-    # No gradient passes the original, and the twin has none to ask for.
-    return tf.random.experimental.stateless_shuffle(tf.stop_gradient(value), seeds)
+    # No gradient passes the original. The twin has none to ask for: what comes back stops after it.
+    return tf.stop_gradient(tf.random.experimental.stateless_shuffle(value, seeds))
 
 
 # By the names of the functions that make the stateful ones.
