@@ -14,6 +14,7 @@ from tests.differential.comparing import Program
 ROWS, BATCH, WIDTH, IDS, CLASSES = 64, 8, 6, 10, 3
 WORDS = ("ant", "bee", "cat", "dog", "eel")
 PROGRAMS: dict[str, Program] = {}
+_FILES: dict[str, str] = {}  # where each of them is written
 
 
 def program(style: str, inputs: Callable[[], tf.data.Dataset] | None = None, **known: Any) -> Any:
@@ -24,8 +25,9 @@ def program(style: str, inputs: Callable[[], tf.data.Dataset] | None = None, **k
             made = build(features, labels, mode)
             return made if isinstance(made, est.EstimatorSpec) else trained(made)
 
-        name = build.__name__
-        assert name not in PROGRAMS, name
+        name, file = build.__name__, build.__code__.co_filename
+        # The same file may be imported again, under another name, as pytest does for doctests.
+        assert _FILES.setdefault(name, file) == file, name
         PROGRAMS[name] = Program(name, style, model_fn, inputs or rows, **known)
         return build
 
