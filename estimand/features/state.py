@@ -156,8 +156,11 @@ def start_from_checkpoint(variable: Any, checkpoint: str | None, tensor_name: st
         whole = list(variable) if is_partitioned(variable) else variable
         _v1.train.init_from_checkpoint(checkpoint, {tensor_name: whole})
     elif not getattr(variable, "_estimand_started", False):
-        # Eagerly the model function runs at every step, but this happens once.
-        variable.assign(tf.train.load_variable(checkpoint, tensor_name))
+        # Eagerly the model function runs at every step, but this happens once. It is what the
+        # variable begins with, not a write of the step, which would be kept until asked for.
+        value = tf.constant(tf.train.load_variable(checkpoint, tensor_name), variable.dtype)
+        tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)
+        variable._estimand_first_value = value
         variable._estimand_started = True
 
 
