@@ -49,6 +49,8 @@ def train_eagerly(
             first_step = None
             first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
             trace = eager.build(run.estimator, runner, given.element_spec, first)
+            # A Dataset that was read from, if only one batch, shuffles anew the next time.
+            given = run._again()
             run.feeder = run._feeder(given)
     except tf.errors.OutOfRangeError:
         _log.warning(NO_STEPS)
