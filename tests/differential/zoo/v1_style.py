@@ -236,8 +236,9 @@ def average_of_variables(features: Features, labels: tf.Tensor, mode: str) -> An
     return spec(loss, kept)
 
 
-@program("v1")
+@program("v1", eager=False)
 def average_of_the_loss(features: Features, labels: tf.Tensor, mode: str) -> Any:
+    """Eagerly TensorFlow itself refuses to average what is no variable."""
     loss = cross_entropy(labels, network(features))
     averages = v1.train.ExponentialMovingAverage(0.8)
     with tf.control_dependencies([averages.apply([loss])]):
