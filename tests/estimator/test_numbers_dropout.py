@@ -122,20 +122,31 @@ def test_two_dropouts_of_one_step_differ(model_dir: str, warnings_logged: Any) -
     assert not warnings_logged("will not be the same again")
 
 
-def dropout_in_a_cond(x: tf.Tensor, training: bool) -> tf.Tensor:
-    return tf.cond(tf.reduce_sum(x) > 0, lambda: tf.nn.dropout(x, rate=0.5), lambda: x)
+@tf.function
+def _dropped(x: tf.Tensor) -> tf.Tensor:
+    return tf.nn.dropout(x, rate=0.5)
 
 
-def shuffled(x: tf.Tensor, training: bool) -> tf.Tensor:
-    return tf.random.shuffle(x)
+def dropout_in_a_function_used_before(x: tf.Tensor, training: bool) -> tf.Tensor:
+    return _dropped(x)
+
+
+def truncated_by_parameters(x: tf.Tensor, training: bool) -> tf.Tensor:
+    return x + tf.raw_ops.ParameterizedTruncatedNormal(
+        shape=tf.shape(x), means=0.0, stdevs=1.0, minvals=-1.0, maxvals=1.0
+    )
 
 
 @pytest.mark.parametrize(
     ("draw", "named"),
-    [(dropout_in_a_cond, "RandomUniform (in the body cond"), (shuffled, "RandomShuffle (")],
+    [
+        (dropout_in_a_function_used_before, "RandomUniform ("),
+        (truncated_by_parameters, "ParameterizedTruncatedNormal ("),
+    ],
 )
 def test_numbers_that_a_resumed_run_will_not_repeat_are_told(
     model_dir: str, warnings_logged: Any, draw: Callable[..., Any], named: str
 ) -> None:
+    draw(next(iter(input_fn())), training=True)
     estimator(model_dir, draw).train(input_fn, steps=1)
     assert warnings_logged(named)
