@@ -34,6 +34,7 @@ EXTRAS = {
     "records": ("google_crc32c",),
     "forests": ("ydf",),
     "onnx": ("tf2onnx",),
+    "keras2": ("tf_keras",),
     "kubernetes": ("yaml",),
 }
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
