@@ -25,8 +25,8 @@ _HOME = {
     "ModeKeys": "estimand.core.modes:ModeKeys",
     "RunConfig": "estimand.core.config:RunConfig",
     "TrainSpec": "estimand.core.spec:TrainSpec",
-    "VocabInfo": "estimand.engine.warm_start:VocabInfo",
-    "WarmStartSettings": "estimand.engine.warm_start:WarmStartSettings",
+    "VocabInfo": "estimand.engine.warm_start.apply:VocabInfo",
+    "WarmStartSettings": "estimand.engine.warm_start.apply:WarmStartSettings",
     "add_metrics": "estimand.estimator.add_metrics:add_metrics",
     "evaluate_all": "estimand.estimator.lifecycle.evaluate_all:evaluate_all",
     "join_cluster": "estimand.cluster.joining:join_cluster",
@@ -35,7 +35,7 @@ _HOME = {
     "classifier_parse_example_spec": "estimand.features.parsing:classifier_parse_example_spec",
     "regressor_parse_example_spec": "estimand.features.parsing:regressor_parse_example_spec",
     # inside a model function
-    "minimize": "estimand.engine.minimize:minimize",
+    "minimize": "estimand.engine.tracing.minimize:minimize",
     # canned models
     "BaselineClassifier": "estimand.canned:BaselineClassifier",
     "BaselineEstimator": "estimand.canned:BaselineEstimator",
@@ -94,7 +94,7 @@ _HOME = {
     "StepCounterHook": "estimand.hooks:StepCounterHook",
     "StopAtStepHook": "estimand.hooks:StopAtStepHook",
     "SummarySaverHook": "estimand.hooks:SummarySaverHook",
-    "every": "estimand.engine.cadence:every",
+    "every": "estimand.engine.hook_calls.cadence:every",
     # old code as it is
     "install": "estimand.compat.install:install",
     # modules
@@ -162,10 +162,10 @@ if TYPE_CHECKING:
     from estimand.core.spec import EstimatorSpec as EstimatorSpec
     from estimand.core.spec import EvalSpec as EvalSpec
     from estimand.core.spec import TrainSpec as TrainSpec
-    from estimand.engine.cadence import every as every
-    from estimand.engine.minimize import minimize as minimize
-    from estimand.engine.warm_start import VocabInfo as VocabInfo
-    from estimand.engine.warm_start import WarmStartSettings as WarmStartSettings
+    from estimand.engine.hook_calls.cadence import every as every
+    from estimand.engine.tracing.minimize import minimize as minimize
+    from estimand.engine.warm_start.apply import VocabInfo as VocabInfo
+    from estimand.engine.warm_start.apply import WarmStartSettings as WarmStartSettings
     from estimand.estimator.add_metrics import add_metrics as add_metrics
     from estimand.estimator.estimator import Estimator as Estimator
     from estimand.estimator.lifecycle import learn_runner as learn_runner

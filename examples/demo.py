@@ -27,7 +27,7 @@ import digits
 import tensorflow as tf
 
 import estimand as est
-from estimand.engine.progress import format_results_table
+from estimand.engine.progress.progress import format_results_table
 
 MODEL = "digits"
 ROWS = 8

@@ -19,7 +19,7 @@ with quiet_start():
     import tensorflow as tf
 
 import estimand as est
-from estimand.engine.progress import format_results_table
+from estimand.engine.progress.progress import format_results_table
 
 FEATURES = 12
 

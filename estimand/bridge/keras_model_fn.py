@@ -21,8 +21,8 @@ from estimand.core.errors import ConfigError, SpecError
 from estimand.core.export_output import PredictOutput
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
-from estimand.engine.minimize import minimize
-from estimand.engine.substitutes import Source, note_substitutes
+from estimand.engine.checkpoints.substitutes import Source, note_substitutes
+from estimand.engine.tracing.minimize import minimize
 
 _log = logging.getLogger("tensorflow")
 _SERVING = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY

@@ -11,11 +11,11 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.bridge.keras_names import optimizer_name, variable_names
-from estimand.core import tf_private
+from estimand.core import atomic_files, tf_private
 from estimand.core.errors import ConfigError, NoModelError
 from estimand.core.tf_private import kerases
-from estimand.engine import atomic_files, checkpoints
-from estimand.engine.checkpoint_contents import find_checkpoint
+from estimand.engine.checkpoints import api as checkpoints
+from estimand.engine.checkpoints.contents import find_checkpoint
 from estimand.export import reading
 
 _log = logging.getLogger("tensorflow")

@@ -16,16 +16,16 @@ from estimand.bridge import bottlenecks
 from estimand.bridge.keras import model_to_estimator
 from estimand.bridge.keras_model_fn import KerasModelFn
 from estimand.bridge.keras_weights import as_checkpoint, load
+from estimand.core import atomic_files
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
 from estimand.core.export_output import PredictOutput
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
-from estimand.engine import atomic_files
 from estimand.estimator.estimator import Estimator
 from estimand.export.receivers import ServingInputReceiver
-from estimand.inputs.image_folders import find_images, part_of
-from estimand.inputs.memory import numpy_input_fn
+from estimand.inputs.images.folders import find_images, part_of
+from estimand.inputs.memory.arrays import numpy_input_fn
 
 LABELS = "labels.txt"
 EXPORT = "export"

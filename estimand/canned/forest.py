@@ -22,16 +22,16 @@ from estimand.canned.forest_training import (
 )
 from estimand.canned.forest_trees import ForestVariables
 from estimand.canned.probabilities import logits_for
+from estimand.core.atomic_files import temporary_path
 from estimand.core.errors import InputError, NoCheckpointError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
-from estimand.engine import checkpoints
-from estimand.engine.atomic_files import temporary_path
-from estimand.engine.checkpoints import Entry
+from estimand.engine.checkpoints import api as checkpoints
+from estimand.engine.checkpoints.api import Entry
 from estimand.engine.model_dir import ModelDirLock, ensure_writable
 from estimand.estimator import checks
 from estimand.estimator.estimator import Estimator
-from estimand.estimator.surroundings import engine_scope, make_writer
+from estimand.estimator.run_context import engine_scope, make_writer
 from estimand.heads import RegressionHead, binary_or_multi_class_head
 from estimand.inputs.contract import call_input_fn
 

@@ -17,8 +17,8 @@ from estimand.canned import layers, v1_names
 from estimand.core import tf_private
 from estimand.core.errors import ConfigError, InputError
 from estimand.core.modes import ModeKeys
-from estimand.engine import effects
-from estimand.engine.variables import traced_variables
+from estimand.engine.tracing import effects
+from estimand.engine.tracing.variables import traced_variables
 from estimand.features import input_layer, linear_model
 
 _v1 = tf.compat.v1

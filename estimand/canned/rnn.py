@@ -16,7 +16,7 @@ from estimand.canned.rnn_layers import USE_DEFAULT, check_cells, recurrent_layer
 from estimand.core.errors import ConfigError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
-from estimand.engine.substitutes import Source, note_substitutes
+from estimand.engine.checkpoints.substitutes import Source, note_substitutes
 from estimand.estimator.estimator import Estimator
 from estimand.heads import SequentialHeadWrapper, binary_or_multi_class_head
 from estimand.heads.losses import SUM_OVER_BATCH_SIZE

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimand.engine.substitutes import Source, note_substitutes
+from estimand.engine.checkpoints.substitutes import Source, note_substitutes
 
 # Kind of optimizer -> our slot -> the slot's name in v1.
 SLOTS = {

@@ -15,7 +15,7 @@ from estimand.cli.quiet import quiet_start
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from estimand.engine.checkpoint_contents import CheckpointContents
+    from estimand.engine.checkpoints.contents import CheckpointContents
 
 _WIDE = 10_000  # columns where the output is no terminal: nothing is cut
 
@@ -189,7 +189,7 @@ def _check_target(prefix: str, target: str, force: bool) -> None:
 def _write(target: str, prefix: str, values: dict[str, Any]) -> str:
     import tensorflow as tf
 
-    from estimand.engine.checkpoints import CheckpointWriter, Entry, checkpoint_step
+    from estimand.engine.checkpoints.api import CheckpointWriter, Entry, checkpoint_step
 
     step = int(values["global_step"]) if "global_step" in values else checkpoint_step(prefix)
     entries = [Entry(name, tf.constant(value)) for name, value in values.items()]
@@ -201,7 +201,7 @@ def _write(target: str, prefix: str, values: dict[str, Any]) -> str:
 
 
 def _read(path: str) -> CheckpointContents:
-    from estimand.engine.checkpoint_contents import CheckpointContents
+    from estimand.engine.checkpoints.contents import CheckpointContents
 
     return CheckpointContents(path)
 

@@ -101,7 +101,7 @@ def _complain_of(name: str, specs: Sequence[EvalSpec]) -> EvalSpec:
 
 
 def _show(spec: EvalSpec, by_step: dict[int, dict[str, Any]], named: bool) -> None:
-    from estimand.engine.progress import format_results_table
+    from estimand.engine.progress.progress import format_results_table
 
     of_what = f" ({spec.name})" if named else ""
     if not by_step:

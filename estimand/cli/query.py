@@ -65,7 +65,7 @@ def query(
     with quiet_start(context.obj["verbose"]):
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         from estimand.cli import query_rows
-        from estimand.serving.client import Client
+        from estimand.serving.client.client import Client
     api_key = os.environ.get("ESTIMAND_API_KEY") or None
     with Client(host, api_key=api_key, **connection) as client:
         called = query_rows.Called(client, model, signature, version, label)

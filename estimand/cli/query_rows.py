@@ -15,8 +15,8 @@ from estimand.core.errors import InputError
 from estimand.export import rows as export_rows
 
 if TYPE_CHECKING:
-    from estimand.serving.client import Client
-    from estimand.serving.client_values import RemoteSignature
+    from estimand.serving.client.client import Client
+    from estimand.serving.client.values import RemoteSignature
 
 IMAGES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp"})
 _SHOWN = 6  # values of an array in a cell of the table

@@ -14,8 +14,8 @@ from click.core import ParameterSource
 from estimand import __version__
 from estimand.cli.group import INTERRUPTED
 from estimand.cli.quiet import quiet_start
-from estimand.serving import base_paths
 from estimand.serving.flags import Flags
+from estimand.serving.models import base_paths
 
 _REST_PORT = 8501  # TensorFlow Serving's
 
@@ -63,7 +63,7 @@ def serve(context: click.Context, directory: str | None, **given: Any) -> None:
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     with quiet_start(verbose):
-        from estimand.serving import server, workers
+        from estimand.serving.process import server, workers
 
         server.require_packages()
         if flags.num_workers <= 1 or workers.is_worker():  # who only watches needs none

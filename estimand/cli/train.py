@@ -60,7 +60,7 @@ def _run(made: Made, program: str) -> Any:
 
 def _show(done: Any) -> None:
     """Metrics and exports of the last evaluation; of several EvalSpecs, by their names."""
-    from estimand.engine.progress import format_results_table
+    from estimand.engine.progress.progress import format_results_table
 
     if not isinstance(done, tuple) or not done[0] or sys.stdout.isatty():
         return  # a part of a cluster that evaluates nothing; or a terminal, which has seen it

@@ -11,12 +11,12 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.config import RunConfig
-from estimand.engine import block_mode, gates
-from estimand.engine.compiled import ONEDNN, PLAIN, XLA
-from estimand.engine.feeding import Feeder
-from estimand.engine.loop import OnFirstBatch
+from estimand.engine.feeding.feeder import Feeder
 from estimand.engine.model_dir import RunRecord
-from estimand.engine.program import StepProgram
+from estimand.engine.running import block_mode, gates
+from estimand.engine.running.compiled import ONEDNN, PLAIN, XLA
+from estimand.engine.running.loop import OnFirstBatch
+from estimand.engine.running.program import StepProgram
 
 _log = logging.getLogger("tensorflow")
 

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core import expectations
-from estimand.engine.tracing import Trace, pack_batch
+from estimand.engine.tracing.trace import Trace, pack_batch
 from estimand.features.oov import out_of_vocabulary
 from estimand.inputs.contract import ModelInput
 

@@ -18,13 +18,15 @@ from estimand.core.modes import ModeKeys
 from estimand.core.session_config import apply_session_config, default_session_config
 from estimand.core.spec import EstimatorSpec
 from estimand.core.tracebacks import folded
-from estimand.engine import checkpoints, warm_start
-from estimand.engine.eager_run import EagerRunner
-from estimand.engine.model import LiveModel
+from estimand.engine.checkpoints import api as checkpoints
+from estimand.engine.eager.run import EagerRunner
 from estimand.engine.model_dir import anchored
-from estimand.estimator import checks, cluster_part, evaluating, exporting, predicting, training
+from estimand.engine.tracing.live_model import LiveModel
+from estimand.engine.warm_start import apply as warm_start
+from estimand.estimator import checks, evaluating, exporting, predicting, training
+from estimand.estimator import cluster_training as cluster_part
 from estimand.estimator.model_fn import call_model_fn, check_model_fn
-from estimand.estimator.surroundings import engine_scope
+from estimand.estimator.run_context import engine_scope
 from estimand.export.deriving import TrainedOn
 
 _log = logging.getLogger("tensorflow")

@@ -12,25 +12,26 @@ import tensorflow as tf
 from estimand.core import voice
 from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
-from estimand.engine import faults
 from estimand.engine.distributed.replicas import local_replicas
-from estimand.engine.eager_run import EagerTrace
+from estimand.engine.eager.run import EagerTrace
 from estimand.engine.events import write_eval_results
-from estimand.engine.feeding import Feeder
-from estimand.engine.metrics import GLOBAL_STEP, as_python_numbers
-from estimand.engine.model import LiveModel
+from estimand.engine.feeding.feeder import Feeder
 from estimand.engine.model_dir import RunRecord
-from estimand.engine.results import in_one_line
-from estimand.engine.tracing import Trace
-from estimand.estimator import eager, eager_turns
-from estimand.estimator.eager_hooks import EagerHooks, EagerSession
+from estimand.engine.progress.results import in_one_line
+from estimand.engine.running import faults
+from estimand.engine.tracing.live_model import LiveModel
+from estimand.engine.tracing.metrics import GLOBAL_STEP, as_python_numbers
+from estimand.engine.tracing.trace import Trace
+from estimand.estimator.eager import phases as eager
+from estimand.estimator.eager import turns as eager_turns
+from estimand.estimator.eager.hooks import EagerHooks, EagerSession
 from estimand.estimator.reading import (
     filled_trace,
     model_to_read,
     newest_checkpoint,
     wait_for_files,
 )
-from estimand.estimator.surroundings import model_seed
+from estimand.estimator.run_context import model_seed
 from estimand.evaluation.evaluate import run_evaluation
 from estimand.export.deriving import TrainedOn
 from estimand.inputs.contract import ModelInput, call_input_fn

@@ -14,12 +14,12 @@ from estimand.core import expectations, voice
 from estimand.core.errors import ConfigError, NoCheckpointError, SpecError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
-from estimand.engine import checkpoints
+from estimand.engine.checkpoints import api as checkpoints
+from estimand.engine.checkpoints.substitutes import substitutes
 from estimand.engine.model_dir import RunRecord
-from estimand.engine.substitutes import substitutes
-from estimand.engine.tracing import Trace, trace_model
+from estimand.engine.tracing.trace import Trace, trace_model
 from estimand.estimator.reading import model_to_read, wait_for_files
-from estimand.estimator.surroundings import engine_scope, model_seed
+from estimand.estimator.run_context import engine_scope, model_seed
 from estimand.export import card, deriving, flat_graph, saved_model, signatures, versions
 from estimand.export.saved_model import ModeGraph
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from estimand.core import tf_private
 from estimand.core.errors import ConfigError
-from estimand.engine.cadence import Cadence
+from estimand.engine.hook_calls.cadence import Cadence
 from estimand.estimator import checks, evaluating
-from estimand.estimator.surroundings import engine_scope
+from estimand.estimator.run_context import engine_scope
 from estimand.hooks.base import LoopHook
 
 

@@ -11,14 +11,16 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.modes import ModeKeys
 from estimand.core.tracebacks import folded
-from estimand.engine import faults, initialization
-from estimand.engine.feeding import Feeder
+from estimand.engine.checkpoints import initialization
+from estimand.engine.feeding.feeder import Feeder
+from estimand.engine.hook_calls.session import TracedSession
 from estimand.engine.model_dir import RunRecord
-from estimand.engine.session import TracedSession
-from estimand.estimator import eager, eager_turns
-from estimand.estimator.eager_hooks import EagerHooks, EagerSession
+from estimand.engine.running import faults
+from estimand.estimator.eager import phases as eager
+from estimand.estimator.eager import turns as eager_turns
+from estimand.estimator.eager.hooks import EagerHooks, EagerSession
 from estimand.estimator.reading import filled_trace, model_to_read, wait_for_files
-from estimand.estimator.surroundings import engine_scope, model_seed
+from estimand.estimator.run_context import engine_scope, model_seed
 from estimand.evaluation import predict as prediction
 from estimand.inputs.contract import ModelInput, call_input_fn
 

@@ -12,10 +12,11 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from estimand.engine import checkpoints, initialization
-from estimand.engine.model import LiveModel
-from estimand.engine.session import TracedSession
-from estimand.engine.tracing import Trace
+from estimand.engine.checkpoints import api as checkpoints
+from estimand.engine.checkpoints import initialization
+from estimand.engine.hook_calls.session import TracedSession
+from estimand.engine.tracing.live_model import LiveModel
+from estimand.engine.tracing.trace import Trace
 from estimand.estimator.untrained import refuse_or_warn
 
 if TYPE_CHECKING:

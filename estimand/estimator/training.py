@@ -14,7 +14,9 @@ import tensorflow as tf
 from estimand.core import tf_private, voice
 from estimand.core.errors import ConfigError
 from estimand.core.modes import ModeKeys
-from estimand.engine import checkpoints, faults, initialization
+from estimand.engine.checkpoints import api as checkpoints
+from estimand.engine.checkpoints import initialization
+from estimand.engine.checkpoints.saving import DRAWS, ModelSaver, v1_saver
 from estimand.engine.distributed.inputs import input_context, own_share
 from estimand.engine.distributed.lookahead import LookaheadFeeder
 from estimand.engine.distributed.parameter_servers import in_sync, losses_told, uses_servers
@@ -22,22 +24,23 @@ from estimand.engine.distributed.parameter_servers_program import ServedProgram
 from estimand.engine.distributed.replicas import local_replicas
 from estimand.engine.distributed.team import Team
 from estimand.engine.events import EventWriter
-from estimand.engine.feeding import Feeder, InputPosition
-from estimand.engine.hook_runner import HookRunner
-from estimand.engine.interrupts import Interrupts
-from estimand.engine.loop import OnFirstBatch, TrainingLoop
+from estimand.engine.feeding.feeder import Feeder, InputPosition
+from estimand.engine.hook_calls.runner import HookRunner
+from estimand.engine.hook_calls.session import TracedSession
 from estimand.engine.model_dir import RunRecord
-from estimand.engine.program import StepProgram
-from estimand.engine.progress import Progress
-from estimand.engine.saving import DRAWS, ModelSaver, v1_saver
-from estimand.engine.session import TracedSession
-from estimand.engine.tracing import Trace
-from estimand.estimator import served, teamwork
+from estimand.engine.progress.progress import Progress
+from estimand.engine.running import faults
+from estimand.engine.running.interrupts import Interrupts
+from estimand.engine.running.loop import OnFirstBatch, TrainingLoop
+from estimand.engine.running.program import StepProgram
+from estimand.engine.tracing.trace import Trace
+from estimand.estimator import multi_worker as teamwork
+from estimand.estimator import parameter_server_training as served
 from estimand.estimator.block_mode_choice import BlockModeChoice
 from estimand.estimator.data_checks import DataCheck
-from estimand.estimator.eager_training import train_eagerly
-from estimand.estimator.input_start import Start
-from estimand.estimator.surroundings import NO_STEPS, in_use, make_writer, model_seed
+from estimand.estimator.eager.training import train_eagerly
+from estimand.estimator.resumed_input import Start
+from estimand.estimator.run_context import NO_STEPS, in_use, make_writer, model_seed
 from estimand.estimator.training_hooks import assemble
 from estimand.export.deriving import TrainedOn
 from estimand.inputs.contract import ModelInput, call_input_fn

@@ -11,8 +11,8 @@ from estimand import hooks as ready_made
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
 from estimand.core.spec import EstimatorSpec
-from estimand.engine.tracing import Trace
-from estimand.estimator.eager_summary_hook import EagerSummaryHook
+from estimand.engine.tracing.trace import Trace
+from estimand.estimator.eager.summary_hook import EagerSummaryHook
 from estimand.hooks.adopt import adopt
 
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from estimand.core import old_code, tf_private
 from estimand.core.errors import NoCheckpointError
-from estimand.engine import checkpoints
+from estimand.engine.checkpoints import api as checkpoints
 
 if TYPE_CHECKING:
     from estimand.estimator.estimator import Estimator

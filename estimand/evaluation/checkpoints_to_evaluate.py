@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from estimand.engine.checkpoints import checkpoint_candidates, checkpoint_step
+from estimand.engine.checkpoints.api import checkpoint_candidates, checkpoint_step
 from estimand.engine.events import event_files, read_events
 
 _TAG = "checkpoint_path"

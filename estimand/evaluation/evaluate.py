@@ -8,17 +8,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.engine import block_mode
-from estimand.engine.compiled import PLAIN
-from estimand.engine.feeding import Feeder
-from estimand.engine.hook_runner import HookRunner
-from estimand.engine.initialization import start_locals
-from estimand.engine.metrics import GLOBAL_STEP
-from estimand.engine.model import LiveModel
-from estimand.engine.program import StepProgram
-from estimand.engine.progress import Progress
-from estimand.engine.session import TracedSession
-from estimand.engine.tracing import Trace
+from estimand.engine.checkpoints.initialization import start_locals
+from estimand.engine.feeding.feeder import Feeder
+from estimand.engine.hook_calls.runner import HookRunner
+from estimand.engine.hook_calls.session import TracedSession
+from estimand.engine.progress.progress import Progress
+from estimand.engine.running import block_mode
+from estimand.engine.running.compiled import PLAIN
+from estimand.engine.running.program import StepProgram
+from estimand.engine.tracing.live_model import LiveModel
+from estimand.engine.tracing.metrics import GLOBAL_STEP
+from estimand.engine.tracing.trace import Trace
 from estimand.evaluation.sets import run_drawn_set
 from estimand.hooks.adopt import adopt
 

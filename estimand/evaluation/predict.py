@@ -16,13 +16,13 @@ import tensorflow as tf
 
 from estimand.core.errors import SpecError
 from estimand.core.names import did_you_mean
-from estimand.engine import block_mode
-from estimand.engine.compiled import PLAIN, SINGLE_THREAD, Compiled
-from estimand.engine.feeding import Feeder
-from estimand.engine.hook_runner import ALSO, HookRunner
-from estimand.engine.program import StepProgram
-from estimand.engine.session import TracedSession
-from estimand.engine.tracing import BuiltModel, Trace
+from estimand.engine.feeding.feeder import Feeder
+from estimand.engine.hook_calls.runner import ALSO, HookRunner
+from estimand.engine.hook_calls.session import TracedSession
+from estimand.engine.running import block_mode
+from estimand.engine.running.compiled import PLAIN, SINGLE_THREAD, Compiled
+from estimand.engine.running.program import StepProgram
+from estimand.engine.tracing.trace import BuiltModel, Trace
 from estimand.hooks.adopt import adopt
 
 _log = logging.getLogger("tensorflow")

@@ -11,10 +11,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.engine import fetching
-from estimand.engine.feeding import Feeder
-from estimand.engine.hook_runner import HookRunner, Look
-from estimand.engine.tracing import Trace
+from estimand.engine.feeding.feeder import Feeder
+from estimand.engine.hook_calls import fetching
+from estimand.engine.hook_calls.runner import HookRunner, Look
+from estimand.engine.tracing.trace import Trace
 
 
 def run_drawn_set(trace: Trace, feeder: Feeder, runner: HookRunner, done: int) -> bool:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from estimand.core.atomic_files import replace_text
 from estimand.core.errors import ConfigError, SpecError, UnknownKeyError
 from estimand.core.names import missing_key
-from estimand.engine.atomic_files import replace_text
 from estimand.engine.events import read_events
 from estimand.export import best_checkpoint, card, versions
 from estimand.export.exporters import ReceiverFn, _SavedModelExporter

@@ -6,7 +6,7 @@ import glob
 import os
 import shutil
 
-from estimand.engine.atomic_files import remove_quietly, replace_text, temporary_path
+from estimand.core.atomic_files import remove_quietly, replace_text, temporary_path
 
 _STATE_FILE = "checkpoint"
 

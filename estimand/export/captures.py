@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
-from estimand.engine import op_kinds
-from estimand.engine.tracing import Trace
+from estimand.engine.tracing import op_kinds
+from estimand.engine.tracing.trace import Trace
 
 # The attributes of ops on lookup tables that tell the types of keys and values.
 _TABLE_TYPES = (("Tin", "Tout"), ("Tkeys", "Tvalues"))

@@ -17,9 +17,10 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.modes import ModeKeys
-from estimand.engine import effects, saving
-from estimand.engine.saving import SavedVariable
-from estimand.engine.tracing import Trace
+from estimand.engine.checkpoints import saving
+from estimand.engine.checkpoints.saving import SavedVariable
+from estimand.engine.tracing import effects
+from estimand.engine.tracing.trace import Trace
 from estimand.export import captures
 from estimand.export.captures import Tables
 

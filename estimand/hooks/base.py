@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ConfigError
-from estimand.engine import fetching
-from estimand.engine.cadence import Cadence
-from estimand.engine.hook_runner import LoopBound
+from estimand.engine.hook_calls import fetching
+from estimand.engine.hook_calls.cadence import Cadence
+from estimand.engine.hook_calls.runner import LoopBound
 
 _train = tf.compat.v1.train
 _CALLED_AT_STEPS = ("before_run", "after_run", "cadence")

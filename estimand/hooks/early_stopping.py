@@ -15,8 +15,8 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.errors import ConfigError, SpecTypeError
-from estimand.engine.cadence import Cadence
-from estimand.engine.checkpoints import checkpoint_step, latest_checkpoint
+from estimand.engine.checkpoints.api import checkpoint_step, latest_checkpoint
+from estimand.engine.hook_calls.cadence import Cadence
 from estimand.hooks import stop_record
 from estimand.hooks.base import LoopHook, timer
 from estimand.hooks.eval_metrics import EvalMetrics, read_eval_metrics

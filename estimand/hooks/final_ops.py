@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.engine.cadence import NEVER
+from estimand.engine.hook_calls.cadence import NEVER
 from estimand.hooks.base import LoopHook
 
 _log = logging.getLogger("tensorflow")

@@ -7,7 +7,7 @@ import math
 import time
 from typing import Any
 
-from estimand.engine.cadence import NEVER
+from estimand.engine.hook_calls.cadence import NEVER
 from estimand.hooks.base import LoopHook
 
 _log = logging.getLogger("tensorflow")

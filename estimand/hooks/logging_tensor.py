@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core.errors import ConfigError
-from estimand.engine.cadence import NEVER
+from estimand.engine.hook_calls.cadence import NEVER
 from estimand.hooks.base import LoopHook, timer
 
 _train = tf.compat.v1.train

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimand.engine.cadence import NEVER, Cadence
+from estimand.engine.hook_calls.cadence import NEVER, Cadence
 from estimand.hooks.base import LoopHook
 
 _train = tf.compat.v1.train

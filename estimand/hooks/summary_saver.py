@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from estimand.core.errors import ConfigError
 from estimand.core.modes import ModeKeys
-from estimand.engine.session import TracedSession
-from estimand.engine.tracing import TensorSummary
+from estimand.engine.hook_calls.session import TracedSession
+from estimand.engine.tracing.trace import TensorSummary
 from estimand.hooks.base import LoopHook, timer
 from estimand.hooks.event_file import EventFile
 

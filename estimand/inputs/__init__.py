@@ -8,16 +8,16 @@ from typing import Any
 _HOME = {
     "ModelInput": "contract",
     "call_input_fn": "contract",
-    "csv_input_fn": "csv_files",
-    "image_folder_input_fn": "images",
-    "numpy_input_fn": "memory",
-    "pandas_input_fn": "memory",
+    "csv_input_fn": "csv.files",
+    "image_folder_input_fn": "images.files",
+    "numpy_input_fn": "memory.arrays",
+    "pandas_input_fn": "memory.arrays",
     "parquet_input_fn": "parquet_files",
     "plain_errors": "sources",
     "service": "service_input",
-    "table_input_fn": "tables",
+    "table_input_fn": "memory.tables",
     "text_input_fn": "text_files",
-    "tfrecord_input_fn": "tfrecord_files",
+    "tfrecord_input_fn": "tfrecord.files",
 }
 
 __all__ = sorted(_HOME)

@@ -12,12 +12,12 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.errors import InputError
 from estimand.core.names import missing_key
-from estimand.inputs import slow_parsing
 from estimand.inputs.call import bind_input_fn, name_of
-from estimand.inputs.graph_inputs import GraphInput, call_eagerly, dataset_from_graph
-from estimand.inputs.iterables import dataset_from_batches, is_batches
+from estimand.inputs.legacy.graph_inputs import GraphInput, call_eagerly, dataset_from_graph
+from estimand.inputs.memory.iterables import dataset_from_batches, is_batches
 from estimand.inputs.sources import Source, noting_sources
 from estimand.inputs.structure import clean_parts, describe, split_pair
+from estimand.inputs.tfrecord import slow_parsing
 
 _log = logging.getLogger("tensorflow")
 

@@ -14,9 +14,9 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core.errors import InputError
-from estimand.inputs.elsewhere import runs_elsewhere
 from estimand.inputs.files import InputFile, usable_cores
 from estimand.inputs.order import Epoch
+from estimand.inputs.remote_pipelines import runs_elsewhere
 
 # What is done to lines one by one costs more than reading them; done to blocks it is free.
 BLOCK = 1024

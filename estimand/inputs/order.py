@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
-from estimand.inputs.permutation import draw_seed, row_at, shuffled
+from estimand.inputs.memory.permutation import draw_seed, row_at, shuffled
 
 ROWS_OF_BATCH = "_estimand_rows_of_batch"
 _BATCHES_PER_BLOCK = 8

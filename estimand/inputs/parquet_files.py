@@ -13,9 +13,9 @@ import tensorflow as tf
 from estimand.core.errors import InputError
 from estimand.inputs.broken_data import check_on_error
 from estimand.inputs.files import Paths, find_files, short_list
+from estimand.inputs.memory.tables import Skipped, TableColumns, dtype_of, from_memory, load_pyarrow
 from estimand.inputs.order import Epoch, Order
 from estimand.inputs.sources import note_source
-from estimand.inputs.tables import Skipped, TableColumns, dtype_of, from_memory, load_pyarrow
 
 _WHERE = "parquet_input_fn"
 _SLICE = 2048  # rows that are handed to TensorFlow at a time

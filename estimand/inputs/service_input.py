@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from estimand.core.errors import InputError
 from estimand.inputs.call import name_of
-from estimand.inputs.elsewhere import pipelines_run_elsewhere
+from estimand.inputs.remote_pipelines import pipelines_run_elsewhere
 
 # Words for what tf.data calls sharding policies.
 _MODES = {

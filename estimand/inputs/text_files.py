@@ -16,7 +16,6 @@ from estimand.inputs.broken_data import (
     keep_readable,
     skipped_sentence,
 )
-from estimand.inputs.elsewhere import warn_if_not_counted
 from estimand.inputs.files import InputFile, Paths, is_utf8, not_utf8, text_files
 from estimand.inputs.lines import (
     BLOCK,
@@ -31,6 +30,7 @@ from estimand.inputs.lines import (
     strict_utf8,
 )
 from estimand.inputs.order import Epoch, Order
+from estimand.inputs.remote_pipelines import warn_if_not_counted
 from estimand.inputs.sources import note_source
 
 _WHERE = "text_input_fn"

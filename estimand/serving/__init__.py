@@ -15,31 +15,31 @@ TYPE_CHECKING = False
 
 # Public name -> the module where it lives. Lazily: reading the flags needs no TensorFlow.
 _HOME = {
-    "Client": "estimand.serving.client",
-    "CustomServable": "estimand.serving.servable_protocol",
-    "DeadlineError": "estimand.serving.client_errors",
+    "Client": "estimand.serving.client.client",
+    "CustomServable": "estimand.serving.models.custom",
+    "DeadlineError": "estimand.serving.client.errors",
     "Flags": "estimand.serving.flags",
-    "ModelNotFoundError": "estimand.serving.client_errors",
-    "RequestError": "estimand.serving.client_errors",
-    "Retries": "estimand.serving.client_retry",
-    "ServableSignature": "estimand.serving.servable_protocol",
-    "ServerUnreachableError": "estimand.serving.client_errors",
-    "serve": "estimand.serving.server",
+    "ModelNotFoundError": "estimand.serving.client.errors",
+    "RequestError": "estimand.serving.client.errors",
+    "Retries": "estimand.serving.client.retry",
+    "ServableSignature": "estimand.serving.models.custom",
+    "ServerUnreachableError": "estimand.serving.client.errors",
+    "serve": "estimand.serving.process.server",
 }
 
 __all__ = sorted(_HOME)
 
 if TYPE_CHECKING:
-    from estimand.serving.client import Client as Client
-    from estimand.serving.client_errors import DeadlineError as DeadlineError
-    from estimand.serving.client_errors import ModelNotFoundError as ModelNotFoundError
-    from estimand.serving.client_errors import RequestError as RequestError
-    from estimand.serving.client_errors import ServerUnreachableError as ServerUnreachableError
-    from estimand.serving.client_retry import Retries as Retries
+    from estimand.serving.client.client import Client as Client
+    from estimand.serving.client.errors import DeadlineError as DeadlineError
+    from estimand.serving.client.errors import ModelNotFoundError as ModelNotFoundError
+    from estimand.serving.client.errors import RequestError as RequestError
+    from estimand.serving.client.errors import ServerUnreachableError as ServerUnreachableError
+    from estimand.serving.client.retry import Retries as Retries
     from estimand.serving.flags import Flags as Flags
-    from estimand.serving.servable_protocol import CustomServable as CustomServable
-    from estimand.serving.servable_protocol import ServableSignature as ServableSignature
-    from estimand.serving.server import serve as serve
+    from estimand.serving.models.custom import CustomServable as CustomServable
+    from estimand.serving.models.custom import ServableSignature as ServableSignature
+    from estimand.serving.process.server import serve as serve
 else:
 
     def __getattr__(name: str) -> object:

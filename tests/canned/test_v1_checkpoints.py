@@ -13,9 +13,9 @@ import tensorflow as tf
 
 import estimand as est
 from estimand.canned import optimizers, v1_names
-from estimand.engine.checkpoint_contents import CheckpointContents
-from estimand.engine.checkpoint_parts import parts_of
-from estimand.engine.substitutes import Source
+from estimand.engine.checkpoints.contents import CheckpointContents
+from estimand.engine.checkpoints.partitioned_slots import parts_of
+from estimand.engine.checkpoints.substitutes import Source
 from tests.canned import cases
 from tests.canned.conftest import FIXTURES, Continued
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 from click.testing import CliRunner
 
 from estimand.cli.main import main
-from estimand.engine.checkpoints import CheckpointWriter, Entry
+from estimand.engine.checkpoints.api import CheckpointWriter, Entry
 from tests import forked
 
 REPOSITORY = Path(__file__).resolve().parents[2]

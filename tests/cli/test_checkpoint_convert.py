@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import estimand as est
 from estimand.cli.main import main
-from estimand.engine.checkpoint_contents import CheckpointContents
+from estimand.engine.checkpoints.contents import CheckpointContents
 from tests.canned import cases
 
 FIXTURES = Path(__file__).resolve().parents[1] / "canned" / "fixtures"

@@ -6,8 +6,8 @@ import socket
 import pytest
 
 from estimand.cluster.addresses import LOOPBACK
+from estimand.cluster.dead_workers import SilenceWatch, hang_up
 from estimand.cluster.description import Task
-from estimand.cluster.silence import SilenceWatch, hang_up
 
 
 def test_only_a_worker_that_stays_silent_is_hung_up_on(caplog) -> None:

@@ -11,7 +11,10 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.swapping import swapped
-from estimand.engine import eager_lending, eager_summaries, eager_writes, tracing
+from estimand.engine.eager import lending as eager_lending
+from estimand.engine.eager import summaries as eager_summaries
+from estimand.engine.eager import writes as eager_writes
+from estimand.engine.tracing import trace as tracing
 
 v1 = tf.compat.v1
 

@@ -20,7 +20,8 @@ import tensorflow as tf
 
 import estimand as est
 from estimand.core import tf_private
-from estimand.engine import gates, op_kinds
+from estimand.engine.running import gates
+from estimand.engine.tracing import op_kinds
 from tests.soak import lives
 
 STEPS = 12

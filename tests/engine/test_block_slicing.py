@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimand.engine.block_slicing import in_blocks
+from estimand.engine.feeding.block_slicing import in_blocks
 
 X = np.random.default_rng(0).normal(size=(700, 3)).astype("float32")
 WORDS = np.array([f"w{i}" for i in range(700)])

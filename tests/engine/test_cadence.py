@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from estimand.core.errors import ConfigError
-from estimand.engine.cadence import Cadence, Schedule
+from estimand.engine.hook_calls.cadence import Cadence, Schedule
 
 
 def looks(cadence: Cadence, start: int, until: int) -> list[int]:

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimand.engine import atomic_files, checkpoint_publish
-from estimand.engine.checkpoints import (
+from estimand.core import atomic_files
+from estimand.engine.checkpoints import publishing as checkpoint_publish
+from estimand.engine.checkpoints.api import (
     CheckpointWriter,
     Entry,
     Wanted,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimand.engine.checkpoints import (
+from estimand.engine.checkpoints.api import (
     CheckpointWriter,
     Entry,
     Wanted,

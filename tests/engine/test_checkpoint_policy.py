@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from estimand.engine.policy import KeepPolicy, Saved
+from estimand.engine.checkpoints.keep_policy import KeepPolicy, Saved
 
 HOUR = 3600.0
 

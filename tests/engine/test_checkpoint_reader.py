@@ -12,8 +12,8 @@ import pytest
 import tensorflow as tf
 
 from estimand.core.errors import CheckpointError, NoCheckpointError
-from estimand.engine import checkpoint_reader
-from estimand.engine.checkpoints import (
+from estimand.engine.checkpoints import reader as checkpoint_reader
+from estimand.engine.checkpoints.api import (
     CheckpointDamaged,
     CheckpointMismatch,
     CheckpointWriter,

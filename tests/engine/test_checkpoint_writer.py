@@ -17,8 +17,9 @@ import pytest
 import tensorflow as tf
 
 from estimand.core.errors import CheckpointWriteError, NoCheckpointError
-from estimand.engine import checkpoint_publish, checkpoint_writer
-from estimand.engine.checkpoints import (
+from estimand.engine.checkpoints import publishing as checkpoint_publish
+from estimand.engine.checkpoints import writer as checkpoint_writer
+from estimand.engine.checkpoints.api import (
     CheckpointWriter,
     Entry,
     Wanted,
@@ -482,7 +483,7 @@ FILE_TOO_LARGE = """
 import resource, sys
 import tensorflow as tf
 from estimand.core.errors import CheckpointWriteError
-from estimand.engine.checkpoints import CheckpointWriter, Entry, latest_checkpoint
+from estimand.engine.checkpoints.api import CheckpointWriter, Entry, latest_checkpoint
 with CheckpointWriter(sys.argv[1]) as writer:
     path = writer.save(1, [Entry("w", tf.ones([10]))], synchronous=True)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))

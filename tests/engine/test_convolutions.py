@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.engine.convolutions import with_onednn
+from estimand.engine.running.convolutions import with_onednn
 
 X = tf.constant(np.random.default_rng(0).normal(size=(3, 9, 11, 2)), tf.float32)
 DEPTHWISE = tf.constant(np.random.default_rng(1).normal(size=(3, 3, 2, 2)), tf.float32)

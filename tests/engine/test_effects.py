@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimand.engine import effects
+from estimand.engine.tracing import effects
 
 
 def test_a_condition_writes_only_what_its_branches_write() -> None:

@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
-from estimand.engine import block_mode, gates
-from estimand.engine.compiled import PLAIN, SINGLE_THREAD
-from estimand.engine.tracing import trace_model
-from estimand.engine.variables import VariableStore
+from estimand.engine.running import block_mode, gates
+from estimand.engine.running.compiled import PLAIN, SINGLE_THREAD
+from estimand.engine.tracing.trace import trace_model
+from estimand.engine.tracing.variables import VariableStore
 
 v1 = tf.compat.v1
 OUTSIDE = tf.Variable(0.0)

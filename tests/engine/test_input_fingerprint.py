@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
-from estimand.engine.input_fingerprint import Batches, Fingerprint, batches_of
+from estimand.engine.feeding.fingerprint import Batches, Fingerprint, batches_of
 from estimand.inputs.contract import call_input_fn
 
 Dataset = tf.data.Dataset

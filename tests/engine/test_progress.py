@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from estimand.core import voice
-from estimand.engine.progress import Progress, format_results_table
+from estimand.engine.progress.progress import Progress, format_results_table
 
 
 class Clock:
@@ -396,7 +396,7 @@ def test_disabled_on_a_terminal_draws_nothing(clock, console, terminal):
 def test_rich_and_tensorflow_are_not_loaded_unless_something_is_drawn():
     program = """
 import sys
-from estimand.engine.progress import Progress, format_results_table
+from estimand.engine.progress.progress import Progress, format_results_table
 with Progress(10) as progress:
     progress.update(1, 0.5)
 format_results_table({"loss": 0.5})

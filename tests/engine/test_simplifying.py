@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimand.engine import inlining
-from estimand.engine.inlining import GraphCopy
+from estimand.engine.running import inlining
+from estimand.engine.running.inlining import GraphCopy
 
 v1 = tf.compat.v1
 

@@ -11,8 +11,9 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
-from estimand.engine import checkpoint_writer, snapshot
-from estimand.engine.snapshot import SnapshotMemory
+from estimand.engine.checkpoints import snapshot
+from estimand.engine.checkpoints import writer as checkpoint_writer
+from estimand.engine.checkpoints.snapshot import SnapshotMemory
 
 v1 = tf.compat.v1
 LARGE = 2**21  # floats: enough to get memory of its own

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimand.engine.checkpoint_reader import CheckpointMismatch, Wanted
-from estimand.engine.checkpoints import CheckpointWriter, Entry, read_tensors
-from estimand.engine.substitutes import Source, note_substitutes, substitutes
+from estimand.engine.checkpoints.api import CheckpointWriter, Entry, read_tensors
+from estimand.engine.checkpoints.reader import CheckpointMismatch, Wanted
+from estimand.engine.checkpoints.substitutes import Source, note_substitutes, substitutes
 
 WANTED = [Wanted("own", tf.float32, (2,)), Wanted("new", tf.float32, (2,))]
 

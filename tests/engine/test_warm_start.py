@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 
 from estimand.core.errors import EstimandError, WarmStartError
-from estimand.engine import warm_start as ws
-from estimand.engine.variables import VariableStore
+from estimand.engine.tracing.variables import VariableStore
+from estimand.engine.warm_start import apply as ws
 
 KERNEL = np.arange(6, dtype=np.float32).reshape(2, 3) + 1
 STORED = {

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import estimand as est
 from estimand.core.errors import EstimandError, WarmStartError
-from estimand.engine.warm_start import WarmStartSettings, normalize
+from estimand.engine.warm_start.apply import WarmStartSettings, normalize
 
 
 def test_public_names():

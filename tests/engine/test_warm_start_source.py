@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from estimand.core.errors import WarmStartError
-from estimand.engine import warm_start as ws
+from estimand.engine.warm_start import apply as ws
 
 W = np.array([[1, 2], [3, 4]], np.float32)
 

@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from estimand.core.errors import WarmStartError
-from estimand.engine import warm_start as ws
+from estimand.engine.warm_start import apply as ws
 
 OLD_WORDS = ["apple", "banana", "guava", "orange"]
 NEW_WORDS = ["orange", "guava", "banana", "apple", "raspberry", "blueberry"]

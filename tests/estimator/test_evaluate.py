@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
-from estimand.engine import checkpoints
+from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.events import event_files, read_events, read_scalars
 from tests.integration.line import (
     batches,

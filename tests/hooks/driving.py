@@ -14,10 +14,10 @@ import tensorflow as tf
 
 import estimand as est
 from estimand.engine.events import EventWriter
-from estimand.engine.hook_runner import HookRunner
-from estimand.engine.session import TracedSession
-from estimand.engine.tracing import Trace, trace_model
-from estimand.engine.variables import VariableStore
+from estimand.engine.hook_calls.runner import HookRunner
+from estimand.engine.hook_calls.session import TracedSession
+from estimand.engine.tracing.trace import Trace, trace_model
+from estimand.engine.tracing.variables import VariableStore
 
 v1 = tf.compat.v1
 LOSSES = {0: 5.0, 3: 3.3112626, 4: 2.9036388, 6: 2.2553828, 8: 1.7773725, 9: 1.5868809}

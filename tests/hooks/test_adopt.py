@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import estimand as est
 from estimand import hooks
-from estimand.engine.cadence import NEVER
+from estimand.engine.hook_calls.cadence import NEVER
 from estimand.hooks.adopt import adopt
 from tests.hooks.driving import SmallLoop, trace, v1
 

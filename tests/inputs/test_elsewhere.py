@@ -14,7 +14,7 @@ import estimand as est
 from estimand.core import tf_private
 from estimand.core.errors import InputError
 from estimand.engine.distributed.parameter_servers_input import as_graph
-from estimand.inputs.elsewhere import pipelines_run_elsewhere, runs_elsewhere
+from estimand.inputs.remote_pipelines import pipelines_run_elsewhere, runs_elsewhere
 
 
 def csv_file(folder: Path) -> tuple[Path, Callable[..., Any]]:

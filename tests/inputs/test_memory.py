@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from estimand.core.errors import InputError
-from estimand.inputs import memory
-from estimand.inputs.memory import numpy_input_fn, pandas_input_fn
+from estimand.inputs.memory import arrays as memory
+from estimand.inputs.memory.arrays import numpy_input_fn, pandas_input_fn
 from tests.inputs.reading import batches, call, save_and_continue
 
 FIVE = np.arange(5)

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
-from estimand.inputs.slow_parsing import parses_one_by_one
+from estimand.inputs.tfrecord.slow_parsing import parses_one_by_one
 from tests.inputs.reading import call
 
 SPEC = {"x": tf.io.FixedLenFeature([], tf.float32)}

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from estimand.core.errors import InputError
-from estimand.engine import faults
+from estimand.engine.running import faults
 from tests import forked
 from tests.inputs.reading import batches, call, save_and_continue
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from estimand.engine import checkpoints
+from estimand.engine.checkpoints import api as checkpoints
 from tests.integration.processes import child, run, wait_until
 from tests.integration.programs import train_net, weights
 

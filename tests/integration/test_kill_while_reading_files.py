@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from estimand.engine import checkpoints
+from estimand.engine.checkpoints import api as checkpoints
 from estimand.inputs import csv_input_fn
 from tests.integration.processes import child, run, wait_until
 from tests.integration.programs import BATCH, IDS, remembering, seen_by

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 from estimand.cli.main import main
 from estimand.core.errors import ConfigError
-from estimand.serving import base_paths
 from estimand.serving.flags import Flags
-from estimand.serving.model_config import from_flags
+from estimand.serving.models import base_paths
+from estimand.serving.models.config import from_flags
 
 
 def export(path: Path) -> Path:

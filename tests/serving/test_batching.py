@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from google.protobuf import text_format
 
-from estimand.serving import batching
-from estimand.serving.batches import BatchSettings, Task
-from estimand.serving.batching import Lane, Waiting
-from estimand.serving.programs import Joins, Program
+from estimand.serving.batching import lane as batching
+from estimand.serving.batching.batches import BatchSettings, Task
+from estimand.serving.batching.lane import Lane, Waiting
+from estimand.serving.grpc.text_protos import batching_parameters
+from estimand.serving.models.programs import Joins, Program
 from estimand.serving.status import StatusError
-from estimand.serving.text_protos import batching_parameters
 
 
 class Calls:

@@ -6,7 +6,7 @@ import pytest
 
 import estimand as est
 from estimand.core.errors import ConfigError
-from estimand.serving.client_address import Address
+from estimand.serving.client.address import Address
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from estimand.core.errors import ConfigError
-from estimand.serving.client_errors import DeadlineError, RequestError
-from estimand.serving.client_retry import Retries, call
+from estimand.serving.client.errors import DeadlineError, RequestError
+from estimand.serving.client.retry import Retries, call
 
 
 class World:

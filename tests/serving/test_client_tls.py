@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from estimand.serving import Client, Retries, ServerUnreachableError, client_rest
+from estimand.serving import Client, Retries, ServerUnreachableError
+from estimand.serving.client import rest as client_rest
 from tests.serving.certificates import write_authority, write_certificate
 
 

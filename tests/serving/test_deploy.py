@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from estimand.serving import text_protos
 from estimand.serving.flags import Flags
+from estimand.serving.grpc import text_protos
 from estimand.serving.metrics import Metrics
 
 yaml = pytest.importorskip("yaml")

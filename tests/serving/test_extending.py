@@ -21,10 +21,11 @@ from tensorflow_serving.config import model_server_config_pb2
 
 import estimand as est
 from estimand.core.errors import ConfigError
-from estimand.serving import custom_ops, model_config
 from estimand.serving.flags import Flags
-from estimand.serving.manager import Manager
-from estimand.serving.servable_protocol import CustomAdapter, find_class
+from estimand.serving.models import config as model_config
+from estimand.serving.models import custom_ops
+from estimand.serving.models.custom import CustomAdapter, find_class
+from estimand.serving.models.manager import Manager
 from estimand.serving.status import StatusError
 from tests.serving.running import Server, config_text, example, predict_request
 

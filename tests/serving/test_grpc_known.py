@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tensorflow_serving.apis import predict_pb2
 
-from estimand.serving.grpc_known import KnownRequests
+from estimand.serving.grpc.known_requests import KnownRequests
 
 
 def request(array: np.ndarray, model: str = "m", **more) -> predict_pb2.PredictRequest:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from estimand.serving.json_slots import PlainSignature, PlainSlot
+from estimand.serving.json.slots import PlainSignature, PlainSlot
 from estimand.serving.large_json.process import Process
 from estimand.serving.large_json.queue import LargeJson
 from estimand.serving.large_json.work import Budget, OverBudget, Reading, Writing

@@ -20,9 +20,12 @@ import numpy as np
 import pytest
 
 import estimand.serving
-from estimand.serving import json_examples, json_input, json_lenient, rest_routes
+from estimand.serving.json import examples as json_examples
+from estimand.serving.json import input as json_input
+from estimand.serving.json import lenient as json_lenient
 from estimand.serving.lean import headers
-from estimand.serving.servable import Signature, Slot
+from estimand.serving.models.servable import Signature, Slot
+from estimand.serving.rest import routes as rest_routes
 from estimand.serving.status import StatusError
 
 OURS = str(Path(estimand.serving.__file__).parent)
@@ -192,12 +195,12 @@ def test_regular_expressions_see_nothing_that_clients_send_but_what_was_judged()
     """A new one has to be added here, with what it reads: files of ours and of the operator, or,
     for what comes over the network, to `LINEAR` with the reason why it is."""
     read_by = {
-        "client_address.py": 1,  # the address that a program gives to our own client
-        "custom_ops.py": 2,  # errors of TensorFlow
-        "disk.py": 1,  # names of directories
-        "graph_scan.py": 3,  # names of a model's operations
+        "client/address.py": 1,  # the address that a program gives to our own client
+        "models/custom_ops.py": 2,  # errors of TensorFlow
+        "models/disk.py": 1,  # names of directories
+        "models/graph_scan.py": 3,  # names of a model's operations
         "page/answers.py": 1,  # our own page
-        "request_log.py": 1,  # names of our own files
+        "inference/request_log.py": 1,  # names of our own files
         "lean/headers.py": 2,  # in LINEAR
         "probing/bounds.py": 3,  # what the kernel tells
     }

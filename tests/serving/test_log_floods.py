@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from estimand.serving.log_floods import Floods, limited
+from estimand.serving.process.log_floods import Floods, limited
 
 
 class Clock:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from estimand.serving.flags import Flags
-from estimand.serving.manager import Manager
-from estimand.serving.model_config import ModelSettings, VersionPolicy
+from estimand.serving.models.config import ModelSettings, VersionPolicy
+from estimand.serving.models.manager import Manager
 from estimand.serving.status import StatusError
 from tests.serving.running import config_text
 from tests.serving.test_model import FakeVersion

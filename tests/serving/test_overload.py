@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from estimand.serving.batches import Batch, BatchSettings, Task
-from estimand.serving.batching import Lane, Waiting
+from estimand.serving.batching.batches import Batch, BatchSettings, Task
+from estimand.serving.batching.lane import Lane, Waiting
+from estimand.serving.batching.turns import Turns
 from estimand.serving.lean.headers import PUSHBACK, trailers
-from estimand.serving.programs import Joins, Program
-from estimand.serving.rest_quick import retry_after
+from estimand.serving.models.programs import Joins, Program
+from estimand.serving.rest.quick import retry_after
 from estimand.serving.status import StatusError, overloaded
-from estimand.serving.turns import Turns
 
 
 class Asked(Task):

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from estimand.serving import profiling
+from estimand.serving.grpc import profiling
 from tests.serving.running import Server, predict_request
 
 PATH = f"/{profiling.SERVICE}/"

@@ -15,10 +15,10 @@ import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow_serving.config import logging_config_pb2
 
-from estimand.serving import request_log
 from estimand.serving.flags import Flags
+from estimand.serving.inference import request_log
+from estimand.serving.inference.request_log import LogSettings, RequestLog
 from estimand.serving.metrics import Metrics
-from estimand.serving.request_log import LogSettings, RequestLog
 from estimand.serving.status import StatusError
 from tests.serving.running import predict_request
 

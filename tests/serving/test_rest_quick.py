@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from estimand.serving.rest_quick import QuickWay
+from estimand.serving.rest.quick import QuickWay
 from tests.serving.running import Server
 
 

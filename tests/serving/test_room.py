@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from estimand.serving.room import PIECE, Guest, Party, Room
+from estimand.serving.access.room import PIECE, Guest, Party, Room
 from estimand.serving.status import StatusError
 
 

@@ -19,13 +19,15 @@ from tensorflow_serving.apis import (
 )
 
 from estimand.core.errors import ConfigError
-from estimand.serving import Client, RequestError, Retries, auth, rest_routes
-from estimand.serving.addresses import address_lines
-from estimand.serving.auth import Tokens
+from estimand.serving import Client, RequestError, Retries
+from estimand.serving.access import auth
+from estimand.serving.access.auth import Tokens
+from estimand.serving.access.tls import TlsSettings
 from estimand.serving.flags import Flags
-from estimand.serving.model_config import ModelSettings, check_base_paths
+from estimand.serving.models.config import ModelSettings, check_base_paths
+from estimand.serving.process.addresses import address_lines
+from estimand.serving.rest import routes as rest_routes
 from estimand.serving.status import StatusError
-from estimand.serving.tls import TlsSettings
 from tests.serving.certificates import write_authority, write_certificate
 from tests.serving.running import Server, predict_request
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimand.serving.servable import Servable
-from estimand.serving.sessions import LoadOptions
+from estimand.serving.models.servable import Servable
+from estimand.serving.models.sessions import LoadOptions
 from tests import forked
 from tests.serving import making
 

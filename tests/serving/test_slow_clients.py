@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import pytest
 import uvicorn
 
-from estimand.serving import rest_protocol
 from estimand.serving.flags import Flags
 from estimand.serving.metrics import Metrics
-from estimand.serving.rest_face import RestFace
-from estimand.serving.rest_predict import RestPredict
-from estimand.serving.rest_protocol import PatientProtocol, RestLimits
-from estimand.serving.rest_quick import QuickWay
+from estimand.serving.rest import protocol as rest_protocol
+from estimand.serving.rest.face import RestFace
+from estimand.serving.rest.predict import RestPredict
+from estimand.serving.rest.protocol import PatientProtocol, RestLimits
+from estimand.serving.rest.quick import QuickWay
 from estimand.serving.status import not_found
 
 

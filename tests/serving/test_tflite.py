@@ -11,8 +11,8 @@ from flatbuffers import flexbuffers
 from tensorflow.lite.tools import flatbuffer_utils
 
 from estimand.serving.flags import Flags
-from estimand.serving.model_config import TENSORFLOW
-from estimand.serving.opening import Opener
+from estimand.serving.models.config import TENSORFLOW
+from estimand.serving.models.loader import Opener
 from estimand.serving.status import StatusError
 
 v1 = tf.compat.v1

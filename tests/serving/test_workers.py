@@ -22,11 +22,12 @@ import requests
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 
 from estimand.core.errors import ConfigError
-from estimand.serving import serve, workers
+from estimand.serving import serve
 from estimand.serving.flags import Flags
-from estimand.serving.link import Link
+from estimand.serving.process import workers
+from estimand.serving.process.worker_rpc import Link
+from estimand.serving.process.workers import open_sockets
 from estimand.serving.status import StatusError
-from estimand.serving.workers import open_sockets
 from tests.serving.running import (
     Server,
     config_text,

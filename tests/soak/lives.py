@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimand.engine import checkpoints
+from estimand.engine.checkpoints import api as checkpoints
 from tests import forked
 
 REPOSITORY = Path(__file__).resolve().parents[2]

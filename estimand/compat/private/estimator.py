@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from estimand.core.config import RunConfig
 from estimand.core.errors import NoCheckpointError
-from estimand.engine import warm_start
+from estimand.engine.warm_start import apply as warm_start
 from estimand.estimator import checks
 from estimand.estimator.estimator import _with_model_dir
 from estimand.estimator.model_fn import check_model_fn

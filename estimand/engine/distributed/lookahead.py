@@ -14,7 +14,7 @@ import tensorflow as tf
 from estimand.core.errors import InputError
 from estimand.engine.distributed.stopping import StopVote
 from estimand.engine.distributed.team import Team
-from estimand.engine.feeding import Feeder, Unpack
+from estimand.engine.feeding.feeder import Feeder, Unpack
 
 _Optional = tf.experimental.Optional
 

@@ -14,8 +14,8 @@ from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.distributed import replicas, sharing
 from estimand.engine.distributed.stopping import StopVote
-from estimand.engine.engine_variable import EngineVariable
-from estimand.engine.metrics import MetricSet
+from estimand.engine.tracing.engine_variable import EngineVariable
+from estimand.engine.tracing.metrics import MetricSet
 
 OneReplica = Callable[[int], tuple[EstimatorSpec, MetricSet | None]]
 

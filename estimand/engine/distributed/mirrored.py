@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.engine.engine_variable import EngineVariable, V1Answers
+from estimand.engine.tracing.engine_variable import EngineVariable, V1Answers
 
 _COMPONENT_ARGUMENTS = (
     "initial_value",

@@ -17,10 +17,10 @@ from estimand.core import tf_private
 from estimand.core.errors import InputError
 from estimand.engine.distributed.inputs import share_of
 from estimand.engine.distributed.parameter_servers import Servers
-from estimand.engine.feeding import Feeder, lean
+from estimand.engine.feeding.feeder import Feeder, lean
 from estimand.inputs.call import name_of, takes_input_context
 from estimand.inputs.contract import ModelInput
-from estimand.inputs.elsewhere import pipelines_run_elsewhere
+from estimand.inputs.remote_pipelines import pipelines_run_elsewhere
 
 _IGNORE_EXTERNAL_STATE = 1
 _PYTHON = {"PyFunc", "EagerPyFunc", "PyFuncStateless"}
@@ -112,7 +112,7 @@ class WorkersInput:
         return self._own.next_batch()
 
     def flatten(self, element: Any) -> list[tf.Tensor]:
-        from estimand.engine.tracing import flatten_batch
+        from estimand.engine.tracing.trace import flatten_batch
 
         return flatten_batch(*self.unpack(element))
 

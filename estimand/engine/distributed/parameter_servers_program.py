@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimand.engine.compiled import PLAIN
 from estimand.engine.distributed.bundling import bundled
 from estimand.engine.distributed.parameter_servers import Servers, answer_of, on_server
 from estimand.engine.distributed.parameter_servers_input import WorkersInput
-from estimand.engine.fetching import FetchPlan
-from estimand.engine.program import StepResult, as_asked
-from estimand.engine.tracing import Trace
+from estimand.engine.hook_calls.fetching import FetchPlan
+from estimand.engine.running.compiled import PLAIN
+from estimand.engine.running.program import StepResult, as_asked
+from estimand.engine.tracing.trace import Trace
 
 _BLOCKS_PER_WORKER = 2
 _MOST_STEPS_PER_BLOCK = 100

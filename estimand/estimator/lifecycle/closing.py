@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from estimand.core import voice
-from estimand.engine.results import GLOBAL_STEP, in_one_line
+from estimand.engine.progress.results import GLOBAL_STEP, in_one_line
 from estimand.estimator.lifecycle.evaluator import SpecEvaluator
 from estimand.export import versions
 from estimand.export.best import BestExporter, Record

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from estimand.core.spec import EvalSpec
-from estimand.engine.checkpoints import checkpoint_candidates
+from estimand.engine.checkpoints.api import checkpoint_candidates
 from estimand.estimator.lifecycle.evaluator import SpecEvaluator, step_of
 from estimand.evaluation.checkpoints_to_evaluate import not_yet_evaluated
 

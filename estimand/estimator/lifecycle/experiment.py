@@ -10,7 +10,7 @@ from typing import Any
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError, SpecError, SpecTypeError
 from estimand.core.spec import EvalSpec, TrainSpec
-from estimand.engine import checkpoints
+from estimand.engine.checkpoints import api as checkpoints
 from estimand.estimator.estimator import Estimator
 from estimand.estimator.lifecycle import roles
 from estimand.estimator.lifecycle.continuous import evaluate_continuously

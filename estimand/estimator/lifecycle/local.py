@@ -23,8 +23,8 @@ import tensorflow as tf
 
 from estimand.core import voice
 from estimand.core.spec import EvalSpec, TrainSpec
-from estimand.engine import checkpoints
-from estimand.engine.cadence import Cadence
+from estimand.engine.checkpoints import api as checkpoints
+from estimand.engine.hook_calls.cadence import Cadence
 from estimand.estimator.lifecycle.closing import best_exporter, tell_the_end
 from estimand.estimator.lifecycle.evaluator import (
     SpecEvaluator,

@@ -9,8 +9,8 @@ from typing import Any
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
 from estimand.core.spec import EvalSpec, TrainSpec
-from estimand.engine import checkpoints
-from estimand.estimator import cluster_part
+from estimand.engine.checkpoints import api as checkpoints
+from estimand.estimator import cluster_training as cluster_part
 from estimand.estimator.lifecycle.continuous import evaluate_continuously
 from estimand.estimator.lifecycle.evaluator import evaluators_of, last_results
 from estimand.estimator.lifecycle.local import run_local

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 from estimand.core import voice
-from estimand.engine.results import GLOBAL_STEP, by_importance, number
-from estimand.engine.screens import is_live_terminal
+from estimand.engine.progress.results import GLOBAL_STEP, by_importance, number
+from estimand.engine.progress.screens import is_live_terminal
 from estimand.export.best import loss_smaller
 
 _NARROWEST = 8

@@ -18,8 +18,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from estimand.serving import json_input, json_output
-from estimand.serving.json_slots import PlainSignature, PlainSlot
+from estimand.serving.json import input as json_input
+from estimand.serving.json import output as json_output
+from estimand.serving.json.slots import PlainSignature, PlainSlot
 from estimand.serving.status import StatusError, from_exception, invalid
 
 _AT_A_TIME = 2**20
@@ -74,7 +75,7 @@ class Reading:
         document = json_input.parse(plain)
         name = json_input.signature_name(document)
         if self.action != "predict":
-            from estimand.serving import json_examples
+            from estimand.serving.json import examples as json_examples
 
             return name, json_examples.input_of(document).SerializeToString(), True
         wanted = name or self.default_signature

@@ -7,15 +7,15 @@ import logging
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+from estimand.serving.access.room import Guest, Party
+from estimand.serving.batching.turns import CLIENT
 from estimand.serving.lean import frames, messages
 from estimand.serving.lean.frames import Code
 from estimand.serving.lean.headers import HEAD, OK_TRAILERS, Opening, trailers
 from estimand.serving.lean.messages import PREFIX_SIZE
 from estimand.serving.lean.sending import Sender
 from estimand.serving.lean.streams import Stream, Streaming
-from estimand.serving.room import Guest, Party
 from estimand.serving.status import StatusError, from_exception, refused
-from estimand.serving.turns import CLIENT
 
 if TYPE_CHECKING:
     from estimand.serving.lean.connection import Shared

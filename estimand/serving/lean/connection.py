@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from estimand.serving.access.room import Room
 from estimand.serving.lean import frames
 from estimand.serving.lean.calls import Calls
 from estimand.serving.lean.control import Control
@@ -36,7 +37,6 @@ from estimand.serving.lean.limits import Limits
 from estimand.serving.lean.messages import PREFIX_SIZE
 from estimand.serving.lean.sending import Sender
 from estimand.serving.lean.streams import Stream
-from estimand.serving.room import Room
 
 log = logging.getLogger("estimand.serving")
 

@@ -23,12 +23,12 @@ import stat
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from estimand.serving.access.room import Room
 from estimand.serving.lean.connection import Connection, Shared
 from estimand.serving.lean.frames import Code
 from estimand.serving.lean.headers import Opening
 from estimand.serving.lean.limits import Limits
 from estimand.serving.lean.streams import Streaming, Unary
-from estimand.serving.room import Room
 
 _BACKLOG = 2048
 _HANDSHAKE_SECONDS = 10.0

@@ -13,9 +13,9 @@ from typing import Any
 from urllib.parse import parse_qs
 from weakref import WeakKeyDictionary
 
-from estimand.serving.lanes import LoadedVersion
-from estimand.serving.manager import Manager
 from estimand.serving.metrics import Metrics
+from estimand.serving.models.loaded_version import LoadedVersion
+from estimand.serving.models.manager import Manager
 from estimand.serving.page import forms, status
 from estimand.serving.status import StatusError, invalid
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from estimand.export.example_features import example_features
 from estimand.export.reading import describe_signature
-from estimand.serving.parts import part_names
+from estimand.serving.inference.composite_names import part_names
 
 if TYPE_CHECKING:
-    from estimand.serving.servable import Servable
+    from estimand.serving.models.servable import Servable
 
 _MOST_VALUES = 20_000  # of one input, in an example
 _LINE = 88

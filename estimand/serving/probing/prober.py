@@ -18,7 +18,6 @@ from dataclasses import asdict
 from typing import Any
 
 from estimand.serving.flags import Flags
-from estimand.serving.link import Link
 from estimand.serving.probing import host
 from estimand.serving.probing.verdicts import (
     Memory,
@@ -27,6 +26,7 @@ from estimand.serving.probing.verdicts import (
     VersionRefused,
     fingerprint,
 )
+from estimand.serving.process.worker_rpc import Link
 from estimand.serving.status import NUMBERS, StatusError
 
 log = logging.getLogger("estimand.serving")

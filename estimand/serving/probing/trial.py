@@ -36,7 +36,7 @@ def run(
 
 
 def _try(flags: Flags, platform: str, path: str, single_threaded: bool) -> bool:
-    from estimand.serving.opening import Opener
+    from estimand.serving.models.loader import Opener
 
     servable = Opener(flags).open(platform, path, single_threaded)
     servable.prepare()
@@ -48,10 +48,10 @@ def _try(flags: Flags, platform: str, path: str, single_threaded: bool) -> bool:
 
 
 async def _warm_up(servable: Any, path: str) -> None:
-    from estimand.serving import warmup
-    from estimand.serving.batches import BatchSettings
-    from estimand.serving.batching import Waiting
-    from estimand.serving.lanes import LoadedVersion, Running
+    from estimand.serving.batching.batches import BatchSettings
+    from estimand.serving.batching.lane import Waiting
+    from estimand.serving.models import warmup
+    from estimand.serving.models.loaded_version import LoadedVersion, Running
 
     records = warmup.read(path)
     with ThreadPoolExecutor(1) as pool:

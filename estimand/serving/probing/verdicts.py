@@ -7,7 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Protocol
 
-from estimand.serving import disk
+from estimand.serving.models import disk
 from estimand.serving.status import StatusError
 
 _MOST = 4096  # versions that are remembered

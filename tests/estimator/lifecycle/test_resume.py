@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from estimand.engine.checkpoints import checkpoint_step
+from estimand.engine.checkpoints.api import checkpoint_step
 from estimand.hooks.eval_metrics import read_eval_metrics
 from tests.estimator.lifecycle import line
 from tests.estimator.lifecycle.programs import train_and_evaluate

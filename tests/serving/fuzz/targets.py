@@ -12,17 +12,20 @@ from typing import Any
 from google.protobuf import text_format
 
 from estimand.core.errors import ConfigError
-from estimand.serving import json_examples, json_input, model_config, text_protos
-from estimand.serving.grpc_face import GrpcFace
+from estimand.serving.grpc import text_protos
+from estimand.serving.grpc.face import GrpcFace
+from estimand.serving.json import examples as json_examples
+from estimand.serving.json import input as json_input
 from estimand.serving.lean import frames
 from estimand.serving.lean.connection import Connection, Shared
 from estimand.serving.lean.frames import Code, read_u32
 from estimand.serving.lean.limits import Limits
 from estimand.serving.lean.streams import Streaming, Unary
-from estimand.serving.rest_face import RestFace
-from estimand.serving.rest_predict import RestPredict, read_request
-from estimand.serving.rest_protocol import PatientProtocol, RestLimits
-from estimand.serving.rest_quick import QuickWay
+from estimand.serving.models import config as model_config
+from estimand.serving.rest.face import RestFace
+from estimand.serving.rest.predict import RestPredict, read_request
+from estimand.serving.rest.protocol import PatientProtocol, RestLimits
+from estimand.serving.rest.quick import QuickWay
 from estimand.serving.status import StatusError
 from tests.serving.fuzz.changing import METHODS
 from tests.serving.fuzz.world import Finding, Transport, World

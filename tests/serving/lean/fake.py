@@ -14,7 +14,7 @@ from typing import Any
 import grpc
 import hpack
 
-from estimand.serving.grpc_face import grpcio_handlers
+from estimand.serving.grpc.face import grpcio_handlers
 from estimand.serving.lean import frames
 from estimand.serving.lean.frames import END_HEADERS, END_STREAM, frame, read_head, read_u32
 from estimand.serving.lean.limits import Limits

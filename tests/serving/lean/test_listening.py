@@ -21,8 +21,8 @@ from estimand.serving.lean.health import Health
 from estimand.serving.lean.limits import Limits
 from estimand.serving.lean.listener import LeanServer
 from estimand.serving.lean.streams import Unary
-from estimand.serving.log_floods import Floods
-from estimand.serving.server import _Server
+from estimand.serving.process.log_floods import Floods
+from estimand.serving.process.server import _Server
 from tests.serving.lean import fake
 
 DATA = Path(__file__).parent / "data"

@@ -13,9 +13,9 @@ import tensorflow as tf
 
 import estimand as est
 from estimand.serving.flags import Flags
-from estimand.serving.model_config import TENSORFLOW
-from estimand.serving.opening import STATEMENT, Opener
-from estimand.serving.programs import Program, same_rows
+from estimand.serving.models.config import TENSORFLOW
+from estimand.serving.models.loader import STATEMENT, Opener
+from estimand.serving.models.programs import Program, same_rows
 from tests.serving import making
 
 layers = keras.layers

@@ -24,7 +24,7 @@ from estimand.compat.v1.layers import identifiers
 from estimand.compat.v1.layers.errors import LayerError, LayerTypeError
 from estimand.compat.v1.layers.input_spec import InputSpec, check_inputs
 from estimand.compat.v1.layers.variables import get_or_create, parts
-from estimand.engine import eager_writes
+from estimand.engine.eager import writes as eager_writes
 
 v1 = tf.compat.v1
 

@@ -1,0 +1,358 @@
+"""Reading checkpoints: what fits is read in one go; what does not fit, or is damaged, is named."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core.errors import CheckpointError, NoCheckpointError
+from estimand.core.tf_private import eager_mode
+from estimand.engine.checkpoints.files import examine_checkpoints
+from estimand.engine.checkpoints.partitioned_slots import parts_of
+from estimand.engine.checkpoints.substitutes import FindSource, Source
+
+OBJECT_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
+MOST_ROWS = 50
+
+_log = logging.getLogger("tensorflow")
+
+
+class CheckpointMismatch(CheckpointError):
+    """The checkpoint is intact, but the model has other variables or shapes.
+
+    What is raised is one of the two below, which are also errors of `tf.errors`: those that
+    restoring in a session raised, and that programs catch.
+    """
+
+
+class VariablesMissing(CheckpointMismatch, tf.errors.NotFoundError):
+    """The model has variables that are not in the checkpoint."""
+
+    def __init__(self, message: str) -> None:
+        tf.errors.NotFoundError.__init__(self, None, None, message)
+
+
+class VariablesDiffer(CheckpointMismatch, tf.errors.InvalidArgumentError):
+    """The model has variables of other shapes or types than the checkpoint."""
+
+    def __init__(self, message: str) -> None:
+        tf.errors.InvalidArgumentError.__init__(self, None, None, message)
+
+
+class CheckpointDamaged(CheckpointError):
+    """A file of the checkpoint is cut short, overwritten or missing."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One tensor to be read; `shape` of None takes any. `slice_spec` as in `Entry`."""
+
+    name: str
+    dtype: tf.DType
+    shape: tuple[int | None, ...] | None
+    slice_spec: str = ""
+
+    @property
+    def whole_shape(self) -> tuple[int | None, ...] | None:
+        """The shape the checkpoint must have: of the variable that this may be a part of."""
+        if self.slice_spec:
+            return tuple(int(size) for size in self.slice_spec.split()[:-1])
+        return self.shape
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """What the index says is in the checkpoint."""
+
+    shapes: dict[str, list[int]]
+    dtypes: dict[str, tf.DType]
+
+    def describe(self, name: str) -> str:
+        return _describe(tuple(self.shapes[name]), self.dtypes[name])
+
+
+def read_tensors(
+    path: str, wanted: Sequence[Wanted], find: FindSource | None = None
+) -> list[tf.Tensor]:
+    """The wanted tensors, in that order.
+
+    `find` says where else a tensor may be, if the checkpoint has none of its name and type.
+
+    Raises `CheckpointMismatch` if names, shapes or types do not fit, `CheckpointDamaged` if the
+    files cannot be read through (contents are checked against their checksums), and
+    `NoCheckpointError` if there is no such checkpoint.
+
+    >>> import tempfile
+    >>> from estimand.engine.checkpoints.api import CheckpointWriter, Entry
+    >>> with CheckpointWriter(tempfile.mkdtemp()) as writer:
+    ...     path = writer.save(1, [Entry("w", tf.constant([1.0, 2.0]))])
+    >>> read_tensors(path, [Wanted("w", tf.float32, (2,))])[0].numpy()
+    array([1., 2.], dtype=float32)
+    """
+    path = os.fspath(path)
+    while True:
+        before = _identity(path)
+        try:
+            stored = _read_index(path)
+            sources = _substitutes(wanted, stored, find) if find is not None else {}
+            reads = [one for w in wanted for one in _reads(w, sources.get(w.name), stored)]
+            _check_fit(path, reads, stored)
+            return _combined(wanted, sources, _read_values(path, reads, stored))
+        except CheckpointDamaged:
+            after = _identity(path)
+            if after is None:
+                raise NoCheckpointError(
+                    f"Checkpoint {path} was removed while it was being read."
+                ) from None
+            if after == before:
+                raise
+            # It was replaced while it was being read: read the new one.
+
+
+def restore_newest_intact(
+    directory: str | os.PathLike[str], wanted: Sequence[Wanted], find: FindSource | None = None
+) -> tuple[str, list[tf.Tensor]]:
+    """The newest checkpoint of a directory that can be read, and its tensors.
+
+    Damaged ones are passed over, with one warning. One that does not fit the model is not
+    damaged: `CheckpointMismatch` is raised at once, as an older one would fit no better.
+    """
+    passed_over: dict[str, str] = {}
+    removed: set[str] = set()
+    # Looked up afresh each time: a training may be going on there, and remove what we found.
+    while found := _newest_other_than(directory, {*passed_over, *removed}):
+        path, problem = found
+        try:
+            if problem is not None:
+                raise CheckpointDamaged(problem)
+            tensors = read_tensors(path, wanted, find)
+        except CheckpointDamaged as error:
+            passed_over[path] = str(error)
+        except NoCheckpointError:
+            removed.add(path)
+        else:
+            _warn_of(passed_over, path)
+            return path, tensors
+    if not passed_over:
+        raise NoCheckpointError(f"Could not find trained model in model_dir: {directory}.")
+    raise CheckpointDamaged(
+        f"None of the checkpoints in {directory} can be read:\n" + _list_of(passed_over)
+    )
+
+
+def _newest_other_than(
+    directory: str | os.PathLike[str], tried: set[str]
+) -> tuple[str, str | None] | None:
+    return next((one for one in examine_checkpoints(directory) if one[0] not in tried), None)
+
+
+def warn_of_unusable(directory: str | os.PathLike[str], used: str | None) -> None:
+    """Say which checkpoints newer than the one used have files missing or visibly broken."""
+    passed_over: dict[str, str] = {}
+    for path, problem in examine_checkpoints(directory):
+        if path == used:
+            break
+        if problem is not None:
+            passed_over[path] = problem
+    if used is not None:
+        _warn_of(passed_over, used)
+    elif passed_over:
+        _log.warning(
+            "No checkpoint in %s can be used, so the model starts from its initial values:\n%s",
+            directory,
+            _list_of(passed_over),
+        )
+
+
+def _warn_of(passed_over: dict[str, str], used: str) -> None:
+    if passed_over:
+        _log.warning(
+            "Restoring from %s, because newer checkpoints cannot be read:\n%s",
+            used,
+            _list_of(passed_over),
+        )
+
+
+def _list_of(problems: dict[str, str]) -> str:
+    return "\n".join(f"  {os.path.basename(path)}: {why}" for path, why in problems.items())
+
+
+# ------------------------------------------------------------------ the files
+
+
+def _identity(path: str) -> tuple[int, int, int] | None:
+    try:
+        index = os.stat(path + ".index")
+    except OSError:
+        return None
+    return index.st_ino, index.st_mtime_ns, index.st_size
+
+
+def _read_index(path: str) -> _Stored:
+    if not os.path.exists(path + ".index"):
+        raise NoCheckpointError(
+            f"There is no checkpoint {path}: {path}.index does not exist. Give the path without "
+            "the ending, as in '.../model.ckpt-1200'."
+        )
+    try:
+        reader: Any = tf.train.load_checkpoint(path)
+        return _Stored(reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map())
+    except tf.errors.PermissionDeniedError as error:
+        raise CheckpointError(f"{path}.index may not be read: {error.message}.") from error
+    except (tf.errors.OpError, RuntimeError, ValueError) as error:
+        raise CheckpointDamaged(f"{path}.index is damaged: {_reason(error)}") from error
+
+
+def _read_values(path: str, wanted: Sequence[Wanted], stored: _Stored) -> list[tf.Tensor]:
+    parts = [_parts(one, stored) for one in wanted]
+    values = iter(_restored(path, [part for of_one in parts for part in of_one]))
+    result = []
+    for of_one in parts:
+        read = [next(values) for _ in of_one]
+        with eager_mode():
+            result.append(read[0] if len(read) == 1 else tf.concat(read, 0))
+    return result
+
+
+def _parts(one: Wanted, stored: _Stored) -> list[Wanted]:
+    if one.slice_spec:
+        return [one]
+    parts = parts_of(one.name, stored.shapes)
+    return [replace(one, name=key, shape=None, slice_spec=of) for key, of in parts] or [one]
+
+
+def _restored(path: str, wanted: Sequence[Wanted]) -> list[tf.Tensor]:
+    if not wanted:
+        return []
+    try:
+        with eager_mode(), tf.device("/CPU:0"):
+            return list(
+                tf.raw_ops.RestoreV2(
+                    prefix=path,
+                    tensor_names=[one.name for one in wanted],
+                    shape_and_slices=[one.slice_spec for one in wanted],
+                    dtypes=[one.dtype for one in wanted],
+                )
+            )
+    except tf.errors.PermissionDeniedError as error:
+        raise CheckpointError(f"{path}.data-* may not be read: {error.message}.") from error
+    except tf.errors.ResourceExhaustedError:
+        raise  # out of memory: says nothing about the file
+    except tf.errors.OpError as error:
+        raise CheckpointDamaged(f"{path}.data-* is damaged: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    text = str(getattr(error, "message", None) or error)
+    return text.rpartition("}} ")[2].removesuffix(" [Op:RestoreV2]")
+
+
+# ------------------------------------------------------------------ under other names
+
+
+def _substitutes(wanted: Sequence[Wanted], stored: _Stored, find: FindSource) -> dict[str, Source]:
+    # Under its name, but of another type: it may be one that can be taken all the same.
+    unfit = [w.name for w in wanted if stored.dtypes.get(w.name) != tf.as_dtype(w.dtype)]
+    found = {name: find(name, stored.shapes.keys()) for name in unfit}
+    return {name: source for name, source in found.items() if source is not None}
+
+
+def _reads(one: Wanted, source: Source | None, stored: _Stored) -> list[Wanted]:
+    """What has to be read for one wanted tensor."""
+    if source is None:
+        return [one]
+    if source.value is None:
+        return [replace(one, name=name) for name in source.names]
+    return [Wanted(name, stored.dtypes[name], None) for name in source.names]
+
+
+def _combined(
+    wanted: Sequence[Wanted], sources: dict[str, Source], values: Sequence[tf.Tensor]
+) -> list[tf.Tensor]:
+    remaining = iter(values)
+    result = []
+    for one in wanted:
+        source = sources.get(one.name)
+        if source is None:
+            result.append(next(remaining))
+            continue
+        value = source.compute([next(remaining) for _ in source.names])
+        with eager_mode():
+            value = tf.cast(value, one.dtype)
+            known = one.shape is not None and None not in one.shape
+            result.append(tf.broadcast_to(value, one.shape) if known else value)
+    return result
+
+
+# ------------------------------------------------------------------ does it fit
+
+
+def _check_fit(path: str, wanted: Sequence[Wanted], stored: _Stored) -> None:
+    misfits = [one for one in wanted if not _fits(one, stored)]
+    if not misfits:
+        return
+    missing = [one for one in misfits if one.name not in stored.shapes]
+    rows = [("variable", "model", "checkpoint")]
+    for one in misfits[:MOST_ROWS]:
+        there = f"Key {one.name} not found in checkpoint"
+        if one.name in stored.shapes:
+            there = stored.describe(one.name)
+        rows.append((one.name, _describe(one.whole_shape, one.dtype), there))
+    parts = [f"Restoring from checkpoint failed: {path} does not fit the model.", *_table(rows)]
+    if len(misfits) > MOST_ROWS:
+        parts.append(f"  … and {len(misfits) - MOST_ROWS} more")
+    if OBJECT_GRAPH_KEY in stored.shapes:
+        parts.append(
+            "The checkpoint is an object-based one, written by tf.train.Checkpoint or "
+            "Keras' save_weights: its keys are paths of Python objects, not names of variables. "
+            "Load it with tf.train.Checkpoint(...).restore, or give it to warm_start_from."
+        )
+    else:
+        parts.extend(_look_alikes(missing, wanted, stored))
+    cause = "a mismatch between the current graph and the graph"
+    if missing:
+        cause = "a Variable name or other graph key that is missing"
+    parts.append(
+        f"This is most likely due to {cause} from the checkpoint: the model_fn was changed since "
+        "the checkpoint was written. Change it back, train into another model_dir, or take over "
+        "what fits: Estimator(..., warm_start_from=...) with a new model_dir."
+    )
+    raise (VariablesMissing if missing else VariablesDiffer)("\n".join(parts))
+
+
+def _fits(one: Wanted, stored: _Stored) -> bool:
+    if one.name not in stored.shapes or stored.dtypes[one.name] != tf.as_dtype(one.dtype):
+        return False
+    shape = one.whole_shape
+    return shape is None or tf.TensorShape(shape).is_compatible_with(stored.shapes[one.name])
+
+
+def _describe(shape: tuple[int | None, ...] | None, dtype: tf.DType) -> str:
+    return f"{'any shape' if shape is None else shape} {tf.as_dtype(dtype).name}"
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _look_alikes(missing: Sequence[Wanted], wanted: Sequence[Wanted], stored: _Stored) -> list[str]:
+    """Hints at variables that were renamed: unused names like those that are missing."""
+    unused = sorted(stored.shapes.keys() - {one.name for one in wanted})
+    hints: list[str] = []
+    for one in missing[:MOST_ROWS]:
+        fitting = [name for name in unused if _fits(Wanted(name, one.dtype, one.shape), stored)]
+        alike = difflib.get_close_matches(one.name, fitting, n=1) or difflib.get_close_matches(
+            one.name, unused, n=1
+        )
+        hints.extend(f"  {name} ({stored.describe(name)}), like {one.name}" for name in alike)
+    return ["In the checkpoint, but not in the model:", *hints] if hints else []

@@ -1,0 +1,214 @@
+"""One iterator over the input, in the form the traced step takes its batches."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core import tf_private
+from estimand.core.errors import CheckpointError, InputError
+from estimand.engine.checkpoints.api import Entry, Wanted, read_tensors
+from estimand.engine.feeding.block_slicing import in_blocks
+from estimand.engine.feeding.fingerprint import Batches, Fingerprint, batches_of
+from estimand.engine.tracing.trace import flatten_batch
+
+_log = logging.getLogger("tensorflow")
+
+_KEY = "iterator"
+_PREFETCH = 2
+# tf.data's policies on state outside of the pipeline.
+_IGNORE_EXTERNAL_STATE = 1
+_FAIL_ON_EXTERNAL_STATE = 2
+# Ops that TensorFlow calls stateful though no element depends on a state of theirs: a counter
+# that is added to and never read, and Datasets made inside of functions.
+_HARMLESS_STATE = re.compile(
+    r"AssignAddVariableOp|Assert|(?!.*(Random|Generator|Shuffle)).*Dataset(V\d)?"
+    r"|StatefulPartitionedCall|If|While|Case"  # whose bodies are looked at, too
+    r"|DatasetToSingleElement"  # of a Dataset made inside of a function
+)
+
+Unpack = Callable[[Any], tuple[Any, Any]]
+
+
+class Feeder:
+    """Gives batches to a traced function, and knows how many were given.
+
+    `with_labels=False` drops the labels, as prediction does. With several `replicas` what is
+    given at once, and counted, are as many batches of the input, one for each.
+    """
+
+    def __init__(
+        self,
+        dataset: tf.data.Dataset,
+        unpack: Unpack,
+        *,
+        with_labels: bool = True,
+        keep_alive: Any = None,
+        replicas: int = 1,
+    ) -> None:
+        self.replicas = replicas
+        self._unpack = unpack
+        self._keep_alive = keep_alive  # what the pipeline uses but does not own
+        self._with_labels = with_labels
+        self.dataset = lean(dataset)
+        self.iterator = iter(self.dataset)
+        self.handle = _handle(self.iterator)
+        self.batches = 0
+        size = int(dataset.cardinality().numpy())
+        # Unknown (-2) and endless (-1) both mean: no limit to plan with.
+        self.size: int | None = size // replicas if size >= 0 else None
+        # Batches that are not enough for all replicas.
+        self.left_over = size % replicas if size > 0 else 0
+        self.may_end_unexpectedly = size == tf.data.UNKNOWN_CARDINALITY
+        # Functions compiled for one input run on another of the same layout.
+        layout = dataset.element_spec
+        self.layout = f"{layout!r} -> {unpack(layout)!r}"
+        # The rows of every batch, where that is certain.
+        self.batch_size = tf_private.full_batch_size(dataset)
+
+    @property
+    def remaining(self) -> int | None:
+        return None if self.size is None else max(0, self.size - self.batches)
+
+    def flatten(self, element: Any) -> list[tf.Tensor]:
+        features, labels = self._unpack(element)
+        return flatten_batch(features, labels if self._with_labels else None)
+
+    def draw(self, iterator: Any) -> list[tf.Tensor]:
+        """A batch for each replica, in the function being built around `iterator`."""
+        batches = [self.flatten(iterator.get_next()) for _ in range(self.replicas)]
+        return [tensor for batch in batches for tensor in batch]
+
+    def next_batch(self) -> list[tf.Tensor]:
+        """One batch for each replica, taken eagerly. Raises OutOfRangeError at the end."""
+        batches = self.draw(self.iterator)
+        self.batches += 1
+        return batches
+
+    def next_batches(self) -> list[list[tf.Tensor]]:
+        """Batches for as many replicas as there still are some for; none at the end."""
+        batches: list[list[tf.Tensor]] = []
+        with contextlib.suppress(tf.errors.OutOfRangeError):
+            while len(batches) < self.replicas:
+                batches.append(self.flatten(self.iterator.get_next()))
+        self.batches += bool(batches)
+        return batches
+
+    def next_element(self) -> Any:
+        element = self.iterator.get_next()
+        self.batches += 1
+        return element
+
+
+def lean(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """The same pipeline without what costs time or memory and gives nothing here.
+
+    TensorFlow appends an autotuned prefetch, which may hold hundreds of batches, all of them to
+    be saved with the position: a small one of our own does as well. And its autotuner, where
+    there is no parallel stage to tune, doubles the cost of rows flowing through a pipeline.
+    """
+    dataset = in_blocks(dataset)
+    options = tf.data.Options()
+    options.experimental_optimization.inject_prefetch = False
+    if dataset.options().autotune.enabled is None and not tf_private.has_tunable_stage(dataset):
+        options.autotune.enabled = False
+    if "Prefetch" not in type(dataset).__name__:  # each hand-over between threads costs time
+        dataset = dataset.prefetch(_PREFETCH)
+    return dataset.with_options(options)
+
+
+class InputPosition:
+    """Where the input pipeline stands, saved beside a checkpoint.
+
+    A pipeline of TensorFlow ops saves itself, shuffle buffers included. One that runs Python
+    code (`from_generator`, `py_function`) cannot: then the number of batches taken is kept, and
+    a resumed run skips as many. What the input, `dataset`, can be recognized by is noted as well.
+    """
+
+    def __init__(self, feeder: Feeder, dataset: tf.data.Dataset, *, resumable: bool) -> None:
+        self._feeder = feeder
+        self._dataset = dataset
+        self._savable = resumable
+        self._policy = _FAIL_ON_EXTERNAL_STATE
+
+    def take(self) -> tuple[list[Entry], dict[str, Any]]:
+        """The position now: what to write into a file of its own, and what to note of it."""
+        record = {"kind": "count", **self._place()}
+        if self._savable:
+            try:
+                return [Entry(_KEY, self._serialize())], {**record, "kind": "iterator"}
+            except tf.errors.OpError as error:
+                self._savable = False
+                _log.warning(
+                    "The position of the input pipeline cannot be saved (%s). A resumed run will "
+                    "skip the batches already seen by counting them, which reads them again. "
+                    "Pipelines of TensorFlow ops only (no generator, no py_function, "
+                    "tf.random.stateless_* instead of tf.random.*) resume at once.",
+                    _reason(error),
+                )
+        return [], record
+
+    def _place(self) -> dict[str, Any]:
+        """The place in batches and, for an input with batches of another size, in rows."""
+        batches, sizes = self._feeder.batches * self._feeder.replicas, self._sizes
+        return {
+            "batches": batches,
+            "rows": None if sizes is None else sizes.rows_of(batches),
+            "pipeline": self._fingerprint.as_json(),
+        }
+
+    @functools.cached_property
+    def _fingerprint(self) -> Fingerprint:
+        return Fingerprint.of(self._dataset)
+
+    @functools.cached_property
+    def _sizes(self) -> Batches | None:
+        return batches_of(self._dataset)
+
+    def _serialize(self) -> tf.Tensor:
+        try:
+            return tf.raw_ops.SerializeIterator(
+                resource_handle=self._feeder.handle, external_state_policy=self._policy
+            )
+        except tf.errors.FailedPreconditionError:
+            if self._policy == _IGNORE_EXTERNAL_STATE or not _only_counts(self._feeder.dataset):
+                raise
+            self._policy = _IGNORE_EXTERNAL_STATE
+            return self._serialize()
+
+    @staticmethod
+    def restore(feeder: Feeder, prefix: str, *, try_out: bool = False) -> None:
+        """Go to a saved position; `try_out`: see first whether elements that fit come from it."""
+        try:
+            state = read_tensors(prefix, [Wanted(_KEY, tf.variant, None)])[0]
+            tf.raw_ops.DeserializeIterator(resource_handle=feeder.handle, serialized=state)
+            if try_out:
+                with contextlib.suppress(tf.errors.OutOfRangeError):
+                    feeder.iterator.get_next()
+                tf.raw_ops.DeserializeIterator(resource_handle=feeder.handle, serialized=state)
+        except (tf.errors.OpError, CheckpointError) as error:
+            raise InputError(
+                "The saved position of the input pipeline does not fit this input_fn "
+                f"({str(error).splitlines()[0][:200]})."
+            ) from error
+
+
+def _only_counts(dataset: tf.data.Dataset) -> bool:
+    """Whether all that a pipeline changes outside of itself are counters."""
+    stateful = tf_private.stateful_op_types(dataset)
+    return stateful is not None and all(map(_HARMLESS_STATE.fullmatch, stateful))
+
+
+def _reason(error: tf.errors.OpError) -> str:
+    """What TensorFlow says of the pipeline, without where in TensorFlow it says so."""
+    return error.message.splitlines()[0].rpartition("}} ")[2].partition(" [Op:")[0][:200]
+
+
+def _handle(iterator: Any) -> tf.Tensor:
+    return tf.nest.flatten(iterator, expand_composites=True)[0]

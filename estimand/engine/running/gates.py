@@ -1,0 +1,156 @@
+"""What a step may be put to: one gate for each way of running it, over all that the step calls.
+
+Each of them lets through what is known to be safe, in the graph and in every function, branch
+and body that it calls; and says why not of anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core import tf_private
+from estimand.engine.distributed.mirrored import copies
+from estimand.engine.tracing import effects, op_kinds
+from estimand.engine.tracing.op_kinds import call_tree
+from estimand.engine.tracing.trace import Trace
+
+Targets = Iterable[tf.Operation | tf.Tensor]
+
+# Stateful in TensorFlow's books, but nothing outside of the step can see that they ran: they
+# fail, stand for a variable or a table, or are given from outside.
+_UNSEEN = frozenset(
+    {"Assert", "HashTable", "HashTableV2", "Placeholder", "VarHandleOp", "_Arg", "_Retval"}
+)
+_PYTHON = ("PyFunc", "EagerPyFunc")
+# An index out of range is an error in TensorFlow; XLA takes the nearest one.
+_UNCHECKED = (
+    "EmptyTensorList", "Gather", "ResourceGather", "ResourceScatter", "Scatter", "Slice",
+    "StridedSlice", "TensorList", "TensorScatter",
+)  # fmt: skip
+# What XLA makes of a label out of range is NaN: such labels are looked at before they go into the
+# compiled steps (see `whole_loop`), which can be done where they are part of the input.
+_OF_LABELS = "SparseSoftmaxCrossEntropyWithLogits"
+_HANDED_ON = ("Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "Cast")
+
+
+def needed(targets: Targets) -> list[tf.Operation]:
+    """All ops of the graph that `targets` depend on."""
+    return list(effects.ancestors(getattr(t, "op", t) for t in targets).values())
+
+
+def device_problem(trace: Trace) -> str | None:
+    """Why only TensorFlow's ordinary executor can run a trace; None: it is all on one CPU.
+
+    The single-threaded executor knows one device, and that a CPU; what was not placed by the
+    user goes to a GPU as soon as there is one. It knows no switches, either, which conditions
+    inside of conditions are built of.
+    """
+    if trace.elsewhere or trace.strategy is not None:
+        return "its variables are on several devices, or in other processes"
+    present = {device.device_type for device in tf.config.list_logical_devices()} - {"CPU"}
+    if present:
+        return f"TensorFlow sees a {sorted(present)[0]} here"
+    variables = [copy for v in trace.variables.by_name.values() for copy in copies(v)]
+    placed = set()
+    for node in call_tree(trace.graph):
+        placed.add(node.device)
+        if node.attr["_lower_using_switch_merge"].b:
+            return f"it has a condition inside of a condition ({node.name})"
+    for where in placed | {v.device for v in variables}:
+        device = tf.DeviceSpec.from_string(where)
+        if (device.device_type or "CPU", device.device_index or 0) != ("CPU", 0):
+            return f"part of it is placed on {where}"
+        if device.job not in (None, "localhost"):
+            return f"part of it is in another process ({where})"
+    return None
+
+
+def trial_problem(trace: Trace, targets: Targets) -> str | None:
+    """Why steps cannot be run for a trial and undone; None: nobody would see it."""
+    ops = needed(targets)
+    for node in call_tree(trace.graph, ops):
+        known = (
+            node.op in _UNSEEN
+            or node.op in op_kinds.CALLS
+            or op_kinds.only_looks_up(node.op)
+            or op_kinds.uses_variables_whole(node.op)
+            or op_kinds.uses_rows_of_variables(node.op)
+        )
+        if node.op.startswith(_PYTHON):
+            return f"it runs Python code ({node.name})"
+        if not known and tf_private.is_stateful(node.op):
+            return f"the effects of {node.op} ({node.name}) could not be undone"
+    return _foreign_resource(trace, ops)
+
+
+def _foreign_resource(trace: Trace, ops: Sequence[tf.Operation]) -> str | None:
+    """What the step may change and a trial would not put back, if there is something."""
+    ours = {id(c.handle) for v in trace.variables.by_name.values() for c in copies(v)}
+    if trace.draws is not None:
+        ours |= {id(v.handle) for v in trace.draws.variables}
+    run = {op.name for op in ops}
+    for outer, inner in trace.graph.captures:  # type: ignore[attr-defined]
+        if inner.op.name not in run or outer.dtype != tf.resource or id(outer) in ours:
+            continue
+        users = [op for op in inner.consumers() if op.name in run]
+        if not all(op_kinds.only_looks_up(op.type) for op in users):
+            return f"{inner.op.name} does not belong to the model"
+    return None
+
+
+def compiling_problem(
+    trace: Trace, targets: Targets, shapes: Sequence[tf.TensorShape], *, asked: bool
+) -> str | None:
+    """Why XLA is not to compile the steps; None: they would do what they do elsewhere.
+
+    Where the user has `asked` for XLA, lookups are compiled too: their indices are not checked.
+    """
+    problem = device_problem(trace)
+    if problem is not None:
+        return problem
+    for tensor, shape in zip(trace.inputs, shapes, strict=True):
+        if not shape.is_fully_defined():
+            return f"the shape {shape} of its input is not fixed (try batch(drop_remainder=True))"
+        if tensor.dtype in (tf.string, tf.variant, tf.resource):
+            return f"its input has the type {tensor.dtype.name}"
+    ops = needed(targets)
+    labelled = labels_in_input(trace, ops)
+    for node, others in op_kinds.with_others(trace.graph, ops):
+        if not (_compiles_to_the_same(node, others, asked=asked) or node.name in labelled):
+            return f"it uses the op {node.op} ({node.name})"
+    run = {op.name for op in ops}
+    for op in ops:
+        if any(t.dtype == tf.string for t in op.outputs):
+            return f"it computes with strings ({op.name})"
+    for outer, inner in trace.graph.captures:  # type: ignore[attr-defined]
+        if inner.op.name in run and not hasattr(outer, "numpy"):
+            return f"it uses {inner.op.name}, which is no variable"
+    return None
+
+
+def labels_in_input(trace: Trace, ops: Iterable[tf.Operation]) -> dict[str, tuple[int, int]]:
+    """By name of a loss that takes class numbers, where these are part of the input: of which, and
+    how many classes there are."""
+    inputs = {tensor.name: i for i, tensor in enumerate(trace.inputs)}
+    found = {}
+    for op in ops:
+        if op.type == _OF_LABELS:
+            classes, labels = tf.compat.dimension_value(op.inputs[0].shape[-1]), op.inputs[1]
+            while labels.op.type in _HANDED_ON:
+                labels = labels.op.inputs[0]
+            if labels.name in inputs and labels.dtype.is_integer and classes is not None:
+                found[op.name] = (inputs[labels.name], classes)
+    return found
+
+
+def _compiles_to_the_same(node: Any, others: Mapping[str, Any], *, asked: bool) -> bool:
+    return (
+        node.op in op_kinds.CALLS
+        or node.op in ("Placeholder", "_Arg", "_Retval")
+        or op_kinds.is_total(node, others)
+        or op_kinds.uses_variables_whole(node.op)
+        or (asked and node.op.startswith(_UNCHECKED))
+    )

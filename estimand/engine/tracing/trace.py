@@ -1,0 +1,394 @@
+"""From a model function to one traced graph per mode.
+
+The model function is called once, in graph-building mode, against the element spec of its
+input. What it returns is symbolic; `Trace.prune` cuts out of the graph exactly what is wanted
+(the training step, a metric's value, whatever a hook fetches) as a callable function, the way a
+v1 `Session.run` would.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import tensorflow as tf
+
+from estimand.core import tf_private
+from estimand.core.errors import ModelFnError
+from estimand.core.modes import ModeKeys
+from estimand.core.spec import EstimatorSpec
+from estimand.core.swapping import alone, swapped
+from estimand.engine.distributed import collectives, merging, replicas
+from estimand.engine.distributed.mirrored import copies
+from estimand.engine.distributed.stopping import StopVote
+from estimand.engine.running.inlining import GraphCopy
+from estimand.engine.tracing import effects, keras2_methods, random_bodies, randomness
+from estimand.engine.tracing.metrics import MetricSet
+from estimand.engine.tracing.twins import twin_of
+from estimand.engine.tracing.usage import Usage
+from estimand.engine.tracing.variables import TracedVariables, VariableStore
+
+_log = logging.getLogger("tensorflow")
+_Keys = tf.compat.v1.GraphKeys
+
+CallModelFn = Callable[[Any, Any, str], EstimatorSpec]
+
+
+@dataclass(frozen=True)
+class TensorSummary:
+    """One `tf.summary.*` (v2) call of the model function."""
+
+    tag: str
+    tensor: tf.Tensor
+    metadata: Any
+
+
+class BuiltModel(Protocol):
+    """What saving and restoring need to know of a model, traced or run eagerly."""
+
+    spec: EstimatorSpec
+    variables: TracedVariables
+    global_step: tf.Variable
+
+    def collection(self, name: str) -> list[Any]: ...
+
+
+@dataclass
+class Trace:
+    """A model function built for one mode and one kind of batch."""
+
+    mode: str
+    graph: tf.Graph
+    wrapped: Any
+    spec: EstimatorSpec
+    inputs: list[tf.Tensor]
+    variables: TracedVariables
+    global_step: tf.Variable
+    strategy: tf.distribute.Strategy | None = None
+    elsewhere: bool = False  # the variables are on another device than that of functions
+    owner: str = ""  # of tables, queues and the like
+    stop: StopVote | None = None  # where several processes have to stop together
+    step_effects: list[tf.Operation] = field(default_factory=list)
+    tensor_summaries: list[TensorSummary] = field(default_factory=list)
+    summary_op: tf.Tensor | None = None
+    tables_ready: bool = False
+    initialized: bool = False
+    data_checked: bool = False
+    kept: list[Any] = field(default_factory=list)
+    metrics: MetricSet | None = None
+    draws: randomness.Draws | None = None  # where there are random ops
+    usage: Usage = field(default_factory=Usage)
+    # Grows when the trace gets variables of its own: what was cut out before uses the old ones.
+    binding: int = 0
+    _copy: GraphCopy | None = None
+    _pruned: dict[tuple[str, ...], Any] = field(default_factory=dict)
+
+    def prune(
+        self, fetches: Sequence[tf.Tensor | tf.Operation], feeds: Sequence[tf.Tensor] = ()
+    ) -> Callable[..., list[tf.Tensor]]:
+        """A function from `feeds` to the tensors among `fetches`, running the ops among them."""
+        key = (*(f.name for f in feeds), "->", *(f.name for f in fetches))
+        if key not in self._pruned:
+            self._pruned[key] = self.wrapped.prune(list(feeds), list(fetches))
+        function = self._pruned[key]
+        tensors = [i for i, f in enumerate(fetches) if not isinstance(f, tf.Operation)]
+
+        def call(*values: tf.Tensor) -> list[tf.Tensor]:
+            results = function(*values)
+            return [results[i] for i in tensors]
+
+        return call
+
+    def place(
+        self,
+        fetches: Sequence[tf.Tensor | tf.Operation],
+        feeds: Sequence[tf.Tensor],
+        values: Sequence[tf.Tensor],
+        rewrite: Callable[[Any], Any] | None = None,
+    ) -> list[tf.Tensor]:
+        """Copy what `fetches` need into the function being built; its tensors among them.
+
+        Ops among `fetches` run too: automatic control dependencies see to that.
+        """
+        if self._copy is None or self._copy.size != len(self.graph.get_operations()):
+            self._copy = GraphCopy(self.graph)
+        placed = self._copy.place(fetches, feeds, values, rewrite)
+        tensors = []
+        for original, copy in zip(fetches, placed, strict=True):
+            if not isinstance(copy, tf.Operation):
+                copy.set_shape(original.shape)  # what user code told by set_shape is in no op
+                tensors.append(copy)
+        return tensors
+
+    def keep_values(self) -> None:
+        """Go on with the present values, whatever others do to the variables from now on.
+
+        Local variables belong to this trace anyway.
+        """
+        variables, used = self.variables, {id(outer) for outer, _ in self.graph.captures}  # type: ignore[attr-defined]
+        for name, variable in variables.saved().items():
+            captured = any(id(one.handle) in used for one in copies(variable))
+            if captured or variable is self.global_step:
+                twin = variables.by_name[name] = twin_of(variable)
+                variables.twins.add(variable, twin)
+                if name in variables.tf2_style:
+                    variables.tf2_style[name] = twin
+        variables.twins.bind(self.graph)
+        self.global_step = variables.twins.own(self.global_step)
+        self._copy = None
+        self._pruned.clear()
+        self.binding += 1
+
+    def needs_input(self, fetches: Sequence[tf.Tensor | tf.Operation]) -> bool:
+        """Whether computing `fetches` needs a batch."""
+        needed = effects.ancestors(getattr(f, "op", f) for f in fetches)
+        return any(t.op.name in needed for t in self.inputs)
+
+    @contextlib.contextmanager
+    def as_default(self) -> Iterator[tf.Graph]:
+        """Make this graph the default one, for hooks that look things up or add ops.
+
+        What they add is built, and kept, as the model function's own ops were.
+        """
+        graph = self.graph
+        size = len(graph.get_operations())
+        with (
+            building_for_any_executor(self.strategy, self.elsewhere),
+            tf_private.kept_resources() as kept,
+            graph.as_default(),
+        ):
+            yield graph
+        self.kept += kept
+        effects.name_resources(graph, self.owner, after=size)
+
+    def collection(self, name: str) -> list[Any]:
+        return list(dict.fromkeys(self.graph.get_collection(name)))
+
+
+def trace_model(
+    call_model_fn: CallModelFn,
+    mode: str,
+    element_spec: tuple[Any, Any],
+    store: VariableStore,
+    *,
+    seed: int | None,
+    create_global_step: Callable[[tf.Graph], tf.Variable],
+    strategy: tf.distribute.Strategy | None = None,
+) -> Trace:
+    """Call the model function, once for each replica, and capture everything it builds."""
+    flat_specs = flatten_batch(*element_spec)
+    size = len(flat_specs)
+    signature = [
+        tf.TensorSpec(s.shape, s.dtype, name=f"estimand_input_{i}")
+        for i, s in enumerate(flat_specs * replicas.local_replicas(strategy))
+    ]
+    stop = StopVote() if mode == ModeKeys.TRAIN and replicas.workers(strategy) > 1 else None
+    # Workers that do not wait for each other share nothing but the global step.
+    alone = mode == ModeKeys.TRAIN and store.servers is None
+    draws = randomness.Draws() if alone else None
+    built: dict[str, Any] = {"stop": stop, "draws": draws}
+
+    def build(*flat_inputs: tf.Tensor) -> list[tf.Tensor]:
+        graph = tf.compat.v1.get_default_graph()
+        tf_private.order_control_flow_bodies(graph)
+        tf_private.tell_tensors_apart(graph)
+        if seed is not None:
+            tf.compat.v1.set_random_seed(seed)
+        with (
+            replicas.entered(strategy),
+            store.tracing(graph, training=mode == ModeKeys.TRAIN) as variables,
+            collect_v2_summaries() as summaries,
+            tf_private.kept_resources() as kept,
+            _keyed(draws, graph, replicas.number_of_worker(strategy)),
+        ):
+            global_step = create_global_step(graph)
+
+            def one_replica(number: int) -> tuple[EstimatorSpec, MetricSet | None]:
+                mine = flat_inputs[number * size : (number + 1) * size]
+                features, labels = pack_batch(element_spec, mine)
+                with store.partitioning():
+                    spec = _checked_spec(call_model_fn(features, labels, mode), mode)
+                return spec, MetricSet.of(spec, variables) if mode == ModeKeys.EVAL else None
+
+            if strategy is None:
+                spec, metrics = one_replica(0)
+            else:
+                spec, metrics = merging.call_and_merge(strategy, one_replica, stop)
+            store.adopt_foreign(variables, metrics.variables() if metrics is not None else ())
+            built.update(spec=spec, variables=variables, global_step=global_step)
+            built.update(tensor_summaries=summaries, kept=kept, metrics=metrics)
+            if mode == ModeKeys.TRAIN:
+                built["summary_op"] = _summary_op(graph, spec)
+        return []
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(building_scopes(seed))
+        stack.enter_context(building_for_any_executor(strategy, store.elsewhere))
+        wrapped = tf.compat.v1.wrap_function(build, signature)
+    graph = wrapped.graph
+    built["variables"].twins.bind(graph)
+    trace = Trace(
+        mode=mode,
+        graph=graph,
+        wrapped=wrapped,
+        inputs=list(graph.inputs[: len(signature)]),
+        strategy=strategy,
+        elsewhere=store.elsewhere,
+        owner=store.owner,
+        **built,
+    )
+    effects.name_resources(graph, store.owner)
+    _finish(trace)
+    return trace
+
+
+def _keyed(draws: randomness.Draws | None, graph: tf.Graph, worker: int) -> Any:
+    if draws is None:
+        return contextlib.nullcontext()
+    return random_bodies.keyed_by(draws, graph, worker)
+
+
+def flatten_batch(features: Any, labels: Any) -> list[Any]:
+    """The dense components of a batch (or of its spec), in the order a trace takes them."""
+    flat = tf.nest.flatten(features, expand_composites=True)
+    if labels is not None:
+        flat += tf.nest.flatten(labels, expand_composites=True)
+    return flat
+
+
+def pack_batch(element_spec: tuple[Any, Any], flat: Sequence[tf.Tensor]) -> tuple[Any, Any]:
+    """The way back from `flatten_batch`."""
+    features_spec, labels_spec = element_spec
+    count = len(tf.nest.flatten(features_spec, expand_composites=True))
+    features = tf.nest.pack_sequence_as(features_spec, list(flat[:count]), expand_composites=True)
+    if labels_spec is None:
+        return features, None
+    labels = tf.nest.pack_sequence_as(labels_spec, list(flat[count:]), expand_composites=True)
+    return features, labels
+
+
+@contextlib.contextmanager
+def building_for_any_executor(
+    strategy: tf.distribute.Strategy | None, elsewhere: bool
+) -> Iterator[None]:
+    """Functions and control flow that run as they are, whichever executor is chosen."""
+    with contextlib.ExitStack() as stack:
+        if not elsewhere:
+            stack.enter_context(tf_private.calls_as_they_are())
+        if strategy is None and not elsewhere:  # the single-threaded one knows one device only
+            stack.enter_context(tf_private.single_threaded_tracing())
+        yield
+
+
+@contextlib.contextmanager
+def building_scopes(seed: int | None) -> Iterator[None]:
+    """What holds while a model function runs, traced or eager."""
+    # Keras draws the seeds of unseeded initializers from Python's generator: make them follow
+    # tf_random_seed, and leave the user's own stream where it was.
+    with alone():
+        state = random.getstate()
+        if seed is not None:
+            random.seed(seed)
+        try:
+            with (
+                tf_private.fresh_keras_names(),
+                tf_private.v1_summaries_stay_v1(),
+                tf_private.like_a_v1_graph(),
+                keras2_methods.lent(),
+            ):
+                yield
+        finally:
+            random.setstate(state)
+
+
+def _advice(returned: Any) -> str:
+    if returned is None:
+        return (
+            "Is a return missing in one of the branches? End each with return est.EstimatorSpec("
+            "mode, ...)."
+        )
+    if hasattr(returned, "compile") and hasattr(returned, "fit"):
+        return (
+            "Call the Keras model on the features and make a spec of what it gives; or compile it "
+            "and write est.keras.model_to_estimator(model)."
+        )
+    return "Return est.EstimatorSpec(mode, loss=..., train_op=...) or the like."
+
+
+def _checked_spec(spec: Any, mode: str) -> EstimatorSpec:
+    if hasattr(spec, "as_estimator_spec"):
+        spec = spec.as_estimator_spec()
+    if not isinstance(spec, EstimatorSpec):
+        raise ModelFnError(
+            "model_fn should return an EstimatorSpec. "
+            f"In mode {mode!r} it returned {type(spec).__name__}: {spec!r}. {_advice(spec)}"
+        )
+    if spec.mode is None:  # a model function for one mode need not know it
+        spec = EstimatorSpec(**{**spec._asdict(), "mode": mode})
+    if spec.mode != mode:
+        raise ModelFnError(
+            f"model_fn was called with mode {mode!r} but returned an EstimatorSpec of mode "
+            f"{spec.mode!r}. Pass the `mode` argument on: est.EstimatorSpec(mode=mode, ...)."
+        )
+    return spec
+
+
+def _finish(trace: Trace) -> None:
+    """What must hold of the graph before anything is cut out of it."""
+    graph, variables = trace.graph, trace.variables
+    if trace.strategy is not None:
+        collectives.tie_together(graph)
+    writes = effects.order_program_effects(graph, variables.tf2_style.values())
+    if trace.mode == ModeKeys.TRAIN:
+        trace.step_effects = writes
+        train_op = trace.spec.train_op
+        needed = effects.ancestors([getattr(train_op, "op", train_op), *writes])
+        effects.warn_about_unwired_updates(graph, needed)
+        randomness.warn_about_uncovered_ops(needed.values())
+        worker = replicas.number_of_worker(trace.strategy)
+        randomness.key_random_ops(graph, trace.draws or trace.global_step, worker)
+        if trace.draws is not None and not trace.draws.in_use:
+            trace.draws = None  # nothing to count for
+
+
+def _summary_op(graph: tf.Graph, spec: EstimatorSpec) -> tf.Tensor | None:
+    summaries = graph.get_collection(_Keys.SUMMARIES)
+    if not any(getattr(s, "op", s).name == "loss" for s in summaries):
+        tf.compat.v1.summary.scalar("loss", spec.loss)
+    graph.add_to_collection(_Keys.LOSSES, spec.loss)
+    custom = spec.scaffold.summary_op if spec.scaffold is not None else None
+    if isinstance(custom, tf.Tensor):
+        return custom
+    return tf.compat.v1.summary.merge_all()
+
+
+@contextlib.contextmanager
+def collect_v2_summaries() -> Iterator[list[TensorSummary]]:
+    """Catch `tf.summary.scalar(...)` and its kin where the user set no writer of their own.
+
+    They all end in `tf.summary.write` (TensorBoard's functions find it under `tf.compat.v2`).
+    The tensors are kept and fetched with the step when summaries are due, so they land in the
+    same event file at the same cadence as v1 ones.
+    """
+    collected: list[TensorSummary] = []
+
+    def catching(original: Callable[..., Any]) -> Callable[..., Any]:
+        def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: Any = None):
+            if replicas.current_replica() > 0:  # one line in TensorBoard is enough
+                return tf.constant(True)
+            recording = tf.get_static_value(tf.summary.should_record_summaries())
+            if recording is None or recording:  # the user made a writer the default one
+                return original(tag, tensor, step=step, metadata=metadata, name=name)
+            value = tensor() if callable(tensor) else tf.convert_to_tensor(tensor)
+            collected.append(TensorSummary(tag, value, metadata))
+            return tf.constant(True)
+
+        return write
+
+    modules = (tf.summary, tf.compat.v2.summary)
+    with swapped((module, "write", catching) for module in modules):
+        yield collected

@@ -1,0 +1,1 @@
+"""Beginning with the values of another model's checkpoint or SavedModel."""

@@ -1,0 +1,1 @@
+"""The phases of an estimator whose model function runs eagerly."""

@@ -1,0 +1,1 @@
+"""`image_folder_input_fn`: folders, pictures, and random changes of them."""

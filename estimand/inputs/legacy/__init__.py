@@ -1,0 +1,1 @@
+"""Input functions of TensorFlow 1: tensors, queues, iterators and what feeds them."""

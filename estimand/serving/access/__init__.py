@@ -1,0 +1,1 @@
+"""Who may ask, over which connection, and how much they may send."""

@@ -1,0 +1,100 @@
+"""TLS: TensorFlow Serving's SSLConfig file, for every face of the server.
+
+The file holds the keys and certificates themselves, as TensorFlow Serving has it, or the paths of
+their files:
+
+    server_key: "/etc/tls/tls.key"
+    server_cert: "/etc/tls/tls.crt"
+    custom_ca: "/etc/tls/ca.crt"
+    client_verify: true
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from dataclasses import dataclass, field
+from typing import Any
+
+from estimand.core.errors import ConfigError
+from estimand.serving.grpc.text_protos import read_ssl_config
+
+
+@dataclass(frozen=True)
+class TlsSettings:
+    """What a server shows, and whom it believes. All in PEM."""
+
+    key: bytes = field(repr=False)
+    certificate: bytes
+    authorities: bytes = b""  # that sign the clients' certificates
+    verify_clients: bool = False
+
+    @classmethod
+    def read(cls, path: str) -> TlsSettings:
+        """From a text-format SSLConfig. ConfigError says what is wrong with it."""
+        message = read_ssl_config(path)
+        settings = cls(
+            _pem(path, "server_key", message.server_key),
+            _pem(path, "server_cert", message.server_cert),
+            _pem(path, "custom_ca", message.custom_ca) if message.custom_ca else b"",
+            message.client_verify,
+        )
+        if settings.verify_clients and not settings.authorities:
+            raise ConfigError(
+                f"{path}: client_verify is set without custom_ca. Add custom_ca, the certificate "
+                "of the authority that signs the clients' certificates."
+            )
+        try:
+            settings.context()
+        except (ssl.SSLError, ValueError) as error:
+            raise ConfigError(
+                f"{path}: server_key, server_cert and custom_ca cannot be used: {error}. They are "
+                "to be in PEM, the key without a password and the one of the certificate."
+            ) from error
+        return settings
+
+    def context(self) -> ssl.SSLContext:
+        """For asyncio's servers."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+        # OpenSSL's Python face takes the chain from a file only.
+        with tempfile.NamedTemporaryFile(suffix=".pem") as file:  # readable by us alone
+            file.write(self.certificate.rstrip() + b"\n" + self.key)
+            file.flush()
+            # A password that is asked for would wait at the terminal for ever.
+            context.load_cert_chain(file.name, password=_no_password)
+        if self.verify_clients:
+            context.load_verify_locations(cadata=self.authorities.decode("ascii"))
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    def grpcio_credentials(self) -> Any:
+        import grpc
+
+        return grpc.ssl_server_credentials(
+            [(self.key, self.certificate)],
+            root_certificates=self.authorities or None,
+            require_client_auth=self.verify_clients,
+        )
+
+
+def _no_password() -> str:
+    raise ValueError("the key has a password")
+
+
+def _pem(config: str, name: str, value: str) -> bytes:
+    """The text itself, or the content of the file that it names."""
+    if not value:
+        raise ConfigError(f"{config}: {name} is missing. Give it in PEM, or the path of its file.")
+    if "-----BEGIN" in value:
+        return value.encode()
+    path = os.path.join(os.path.dirname(os.path.abspath(config)), value)
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise ConfigError(
+            f"{config}: {name} is neither PEM nor the path of a file that can be read: {error}"
+        ) from error

@@ -1,0 +1,290 @@
+"""The gRPC services: a table of paths, and its way into grpcio's asyncio server.
+
+Messages come and go as bytes: the answer of Predict is written in the wire format directly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+from google.protobuf.wrappers_pb2 import StringValue
+from tensorflow_serving.apis import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    inference_pb2,
+    model_management_pb2,
+    model_pb2,
+    predict_pb2,
+    regression_pb2,
+)
+
+from estimand.serving.batching.turns import CLIENT
+from estimand.serving.flags import Flags
+from estimand.serving.grpc.predict import GrpcPrediction, PredictSettings, parsed, require_spec
+from estimand.serving.grpc.profiling import SERVICE as _PROFILER_SERVICE
+from estimand.serving.grpc.profiling import Method, Profiler
+from estimand.serving.grpc.wire_fields import FIRST_FIELDS, LARGE_MESSAGE, MAX_FIELDS, FieldCount
+from estimand.serving.inference import inferring, management
+from estimand.serving.inference.prediction import Promise, Reply
+from estimand.serving.metrics import Metrics
+from estimand.serving.models.manager import Manager
+from estimand.serving.page.answers import PageAnswers
+from estimand.serving.status import StatusError, from_exception, invalid
+
+log = logging.getLogger("estimand.serving")
+
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
+_PREDICTION_SERVICE = "tensorflow.serving.PredictionService"
+PREDICT = f"/{_PREDICTION_SERVICE}/Predict"
+_MODEL_SERVICE = "tensorflow.serving.ModelService"
+_OWN_SERVICE = "estimand.serving.ModelService"
+
+Deadline = float | None  # a time of the event loop
+ReadMetadata = Callable[[], Any]  # pairs of key and value
+Answer = Callable[[bytes, Deadline, ReadMetadata], Awaitable[bytes]]  # raises StatusError
+
+
+class GrpcFace:
+    """Answers each method: bytes of the request and the deadline in, bytes of the answer out."""
+
+    def __init__(self, manager: Manager, metrics: Metrics, flags: Flags) -> None:
+        self._manager = manager
+        self._metrics = metrics
+        self._predictions = PredictSettings(
+            manager,
+            flags.enable_serialization_as_tensor_content,
+            flags.enable_signature_method_name_check,
+        )
+        self._check = flags.enable_signature_method_name_check
+        self._page = PageAnswers(manager, metrics, lambda: True)
+        self._profiler = Profiler() if flags.enable_profiler else None
+        self._counter = ThreadPoolExecutor(1, "estimand-fields")
+        self._counting: set[asyncio.Task[None]] = set()
+
+    def table(self) -> dict[str, Answer]:
+        """What answers each path; every back end serves this."""
+        methods: dict[str, dict[str, Method]] = {
+            _PREDICTION_SERVICE: {
+                "Classify": self.classify,
+                "Regress": self.regress,
+                "MultiInference": self.multi_inference,
+                "GetModelMetadata": self.get_model_metadata,
+            },
+            _MODEL_SERVICE: {
+                "GetModelStatus": self.get_model_status,
+                "HandleReloadConfigRequest": self.reload_config,
+            },
+            _OWN_SERVICE: {"Describe": self.describe},
+            _PROFILER_SERVICE: self._profiler.methods() if self._profiler else {},
+        }
+        counted = {
+            f"/{service}/{name}": self._counted(name, method)
+            for service, named in methods.items()
+            for name, method in named.items()
+        }
+        return {PREDICT: self.predict, **counted}
+
+    def _counted(self, api: str, method: Method) -> Answer:
+        clock = time.perf_counter
+        request_done = self._metrics.request
+
+        async def answer(body: bytes, deadline: Deadline, metadata: ReadMetadata) -> bytes:
+            started = clock()
+            try:
+                message, model = await method(body, deadline)
+            except Exception as error:
+                status = from_exception(error)
+                if status.name == "INTERNAL" and not isinstance(error, StatusError):
+                    log.exception("%s failed", api)
+                request_done(status.model, api, "GRPC", status.code, clock() - started)
+                if status is error:
+                    raise
+                raise status from error
+            request_done(model, api, "GRPC", 0, clock() - started)
+            return message
+
+        return answer
+
+    def start_predict(
+        self, body: bytes, deadline: Deadline, reply: Reply, at_once: bool = False
+    ) -> None:
+        prediction = GrpcPrediction(self._predictions, body, deadline, reply, self._metrics)
+        if len(body) > LARGE_MESSAGE:
+            count = FieldCount(predict_pb2.PredictRequest.DESCRIPTOR, body)
+            if not count.goes_on_to(FIRST_FIELDS):
+                task = asyncio.get_running_loop().create_task(self._count_on(count, prediction))
+                self._counting.add(task)
+                task.add_done_callback(self._counting.discard)
+                return
+        prediction.start(at_once)
+
+    async def _count_on(self, count: FieldCount, prediction: GrpcPrediction) -> None:
+        try:
+            await self._require_few(count)
+        except Exception as error:
+            prediction.refuse(error)
+            return
+        prediction.start()
+
+    async def _require_few(self, count: FieldCount) -> None:
+        """Walking is interrupted for others, which parsing is not."""
+        loop = asyncio.get_running_loop()
+        if not await loop.run_in_executor(self._counter, count.goes_on_to, MAX_FIELDS):
+            raise StatusError.of(
+                "RESOURCE_EXHAUSTED",
+                f"The message has more than {MAX_FIELDS} fields. Send fewer rows at a time; values "
+                "of packed fields, and of tensor_content, do not count.",
+            )
+
+    async def _parsed(self, kind: Any, body: bytes) -> Any:
+        if len(body) > LARGE_MESSAGE:
+            count = FieldCount(kind.DESCRIPTOR, body)
+            if not count.goes_on_to(FIRST_FIELDS):
+                await self._require_few(count)
+        return parsed(kind, body)
+
+    async def predict(self, body: bytes, deadline: Deadline, metadata: ReadMetadata) -> bytes:
+        promise = Promise()
+        # grpcio brings no two requests in one turn of the event loop.
+        self.start_predict(body, deadline, promise, at_once=True)
+        return await promise.future
+
+    async def classify(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
+        return await self._infer(
+            classification_pb2.ClassificationRequest,
+            classification_pb2.ClassificationResponse(),
+            inferring.classify,
+            body,
+            deadline,
+        )
+
+    async def regress(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
+        return await self._infer(
+            regression_pb2.RegressionRequest,
+            regression_pb2.RegressionResponse(),
+            inferring.regress,
+            body,
+            deadline,
+        )
+
+    async def _infer(
+        self, kind: Any, response: Any, infer: Any, body: bytes, deadline: Deadline
+    ) -> tuple[bytes, str]:
+        request = await self._parsed(kind, body)
+        require_spec(request)
+        with self._manager.find_for(request.model_spec) as version:
+            result, signature = await infer(
+                version, request.model_spec.signature_name, request.input, deadline, self._check
+            )
+            response.result.CopyFrom(result)
+            response.model_spec.name = version.name
+            response.model_spec.version.value = version.number
+            response.model_spec.signature_name = signature
+            answer = response.SerializeToString()
+            self._log(version, f"{infer.__name__}_log", body, answer)
+            return answer, version.name
+
+    async def multi_inference(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
+        request = await self._parsed(inference_pb2.MultiInferenceRequest, body)
+        specs = [task.model_spec for task in request.tasks]
+        if not specs or any(not spec.name for spec in specs):
+            raise invalid("Found ModelSpec with an empty model name.")
+        if len({spec.name for spec in specs}) > 1:
+            raise invalid(
+                "All ModelSpecs in a MultiInferenceRequest must access the same model name."
+            )
+        with self._manager.find_for(specs[0]) as version:
+            response = await inferring.multi_inference(version, request, deadline, self._check)
+            answer = response.SerializeToString()
+            self._log(version, "multi_inference_log", body, answer)
+            return answer, version.name
+
+    def _log(self, version: Any, kind: str, body: bytes, answer: bytes) -> None:
+        requests = self._manager.requests
+        if requests.wants(version.name):
+            requests.add(version, kind, body, answer, len(body) + len(answer))
+
+    async def get_model_metadata(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
+        request = await self._parsed(get_model_metadata_pb2.GetModelMetadataRequest, body)
+        response = management.model_metadata(self._manager, request)
+        return response.SerializeToString(), response.model_spec.name
+
+    async def get_model_status(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
+        request = await self._parsed(get_model_status_pb2.GetModelStatusRequest, body)
+        if not request.HasField("model_spec"):
+            raise invalid("Missing ModelSpec")
+        response = management.model_status(self._manager, request.model_spec)
+        return response.SerializeToString(), request.model_spec.name
+
+    async def reload_config(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
+        request = await self._parsed(model_management_pb2.ReloadConfigRequest, body)
+        response, error = await management.reload_config(self._manager, request)
+        if error is not None:
+            raise error
+        return response.SerializeToString(), ""
+
+    async def describe(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
+        """What the page tells, for our client. A ModelSpec in, a StringValue with JSON out."""
+        spec = await self._parsed(model_pb2.ModelSpec, body)
+        if not spec.name:
+            found: Any = {"models": sorted(self._manager.models)}
+        else:
+            with self._manager.find_for(spec) as version:
+                found = await self._page.describe(version)
+        return StringValue(value=json.dumps(found)).SerializeToString(), ""
+
+
+def grpcio_handlers(table: Mapping[str, Answer]) -> list[grpc.GenericRpcHandler]:
+    """A table of paths for a server of `grpc.aio`."""
+    services: dict[str, dict[str, Any]] = {}
+    for path, answer in table.items():
+        service, name = path.strip("/").split("/")
+        handler = grpc.unary_unary_rpc_method_handler(_with_context(answer))
+        services.setdefault(service, {})[name] = handler
+    return [grpc.method_handlers_generic_handler(*service) for service in services.items()]
+
+
+def _with_context(answer: Answer) -> Callable[[bytes, Any], Awaitable[bytes]]:
+    async def handle(body: bytes, context: Any) -> bytes:
+        CLIENT.set(context.peer())
+        left = context.time_remaining()
+        deadline = None if left is None else asyncio.get_running_loop().time() + left
+        try:
+            return await answer(body, deadline, context.invocation_metadata)
+        except StatusError as error:
+            await context.abort(_CODES[error.code], error.text, _pushback(error))
+            raise AssertionError("abort raises") from error
+
+    return handle
+
+
+def _pushback(error: StatusError) -> tuple[tuple[str, str], ...]:
+    """As the lean back end has it."""
+    if error.retry_after is None:
+        return ()
+    return (("grpc-retry-pushback-ms", str(int(1000 * error.retry_after))),)
+
+
+def channel_arguments(flags: Flags) -> list[tuple[str, int | str]]:
+    """Those of the flag, after ours.
+
+    >>> channel_arguments(Flags(grpc_channel_arguments="grpc.max_connection_age_ms=2000"))[-1]
+    ('grpc.max_connection_age_ms', 2000)
+    """
+    found: list[tuple[str, int | str]] = [
+        ("grpc.max_receive_message_length", flags.max_request_bytes),
+        ("grpc.max_send_message_length", 2**31 - 1),
+        ("grpc.so_reuseport", int(flags.num_workers > 1)),
+    ]
+    for argument in filter(None, flags.grpc_channel_arguments.split(",")):
+        key, _, value = argument.partition("=")
+        found.append((key.strip(), int(value) if value.strip().isdecimal() else value.strip()))
+    return found

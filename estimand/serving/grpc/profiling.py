@@ -1,0 +1,193 @@
+"""`tensorflow.ProfilerService` on the gRPC port: TensorBoard captures a profile of this process.
+
+TensorFlow's own service writes where its client says. This one writes nothing a client can name:
+the profile goes back in the answer, and the client, which knows that way too, puts it where it
+wants it. One profile is taken at a time, and what it may cost is bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from estimand.serving.grpc.predict import parsed
+from estimand.serving.status import StatusError, invalid
+
+SERVICE = "tensorflow.ProfilerService"
+TOOL = "xplane.pb"  # how clients name the profile
+LONGEST_SECONDS = 60.0
+_MOST_BYTES = 256 * 2**20  # that the process may grow by; then the profile ends before its time
+_SECONDS_BETWEEN_LOOKS = 0.05
+_SMALL = 2**20  # a profile of more bytes has events; smaller ones are looked through
+_DEFAULT_LEVELS = (2, 1, 0)  # host, device, Python
+
+Method = Callable[[bytes, float | None], Awaitable[tuple[bytes, str]]]
+
+
+class _Session:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.ended = asyncio.Event()
+
+
+class Profiler:
+    """The service's methods."""
+
+    def __init__(self) -> None:
+        self._session: _Session | None = None
+        self._task: asyncio.Task[bytes] | None = None
+
+    def methods(self) -> dict[str, Method]:
+        return {"Profile": self.profile, "Monitor": self.monitor, "Terminate": self.terminate}
+
+    async def profile(self, body: bytes, deadline: float | None) -> tuple[bytes, str]:
+        request = parsed(_kind("ProfileRequest"), body)
+        seconds = (request.opts.duration_ms or request.duration_ms) / 1000
+        if seconds > LONGEST_SECONDS:
+            raise invalid(
+                f"duration_ms={seconds * 1000:.0f}: a profile of this server takes at most "
+                f"{LONGEST_SECONDS * 1000:.0f} ms."
+            )
+        if self._session is not None:
+            raise StatusError.of("ALREADY_EXISTS", "Another profiler session is active.")
+        session = self._session = _Session(request.session_id)
+        self._task = asyncio.create_task(self._take(session, seconds, _options(request.opts)))
+        try:
+            # A client that goes away ends its profile, but not in the middle of TensorFlow's call.
+            found = await asyncio.shield(self._task)
+        finally:
+            session.ended.set()
+        answer = _kind("ProfileResponse")(empty_trace=_is_empty(found))
+        if request.emit_xspace:
+            answer.xspace = found
+        else:
+            answer.tool_data.add(name=TOOL, data=found)
+        return answer.SerializeToString(), ""
+
+    async def monitor(self, body: bytes, deadline: float | None) -> tuple[bytes, str]:
+        """TensorFlow's own service has none either, except on TPUs."""
+        raise StatusError.of("UNIMPLEMENTED", "unimplemented.")
+
+    async def terminate(self, body: bytes, deadline: float | None) -> tuple[bytes, str]:
+        name = parsed(_kind("TerminateRequest"), body).session_id
+        if self._session is not None and self._session.name == name:
+            self._session.ended.set()
+        return b"", ""
+
+    async def _take(self, session: _Session, seconds: float, options: Any) -> bytes:
+        try:
+            with tempfile.TemporaryDirectory(prefix="estimand-profile-") as folder:
+                await asyncio.to_thread(tf.profiler.experimental.start, folder, options)
+                try:
+                    await _until_over(session.ended, seconds)
+                finally:
+                    await asyncio.to_thread(tf.profiler.experimental.stop)
+                return await asyncio.to_thread(_written, Path(folder))
+        finally:
+            self._session = None
+
+
+async def _until_over(ended: asyncio.Event, seconds: float) -> None:
+    """The time is over, somebody ended it, or the events take too much memory."""
+    loop = asyncio.get_running_loop()
+    over, most = loop.time() + seconds, _resident_bytes() + _MOST_BYTES
+    while not ended.is_set() and (left := over - loop.time()) > 0:
+        if _resident_bytes() > most:
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), min(left, _SECONDS_BETWEEN_LOOKS))
+
+
+def _resident_bytes() -> int:
+    try:
+        pages = Path("/proc/self/statm").read_text().split()[1]
+    except OSError:  # not Linux
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _written(folder: Path) -> bytes:
+    files = sorted(folder.rglob(f"*.{TOOL}"))
+    return files[0].read_bytes() if files else b""
+
+
+def _is_empty(profile: bytes) -> bool:
+    if len(profile) > _SMALL:
+        return False
+    space = _kind("XSpace").FromString(profile)
+    return not any(line.events for plane in space.planes for line in plane.lines)
+
+
+def _options(given: Any) -> Any:
+    levels = (given.host_tracer_level, given.device_tracer_level, given.python_tracer_level)
+    host, device, python = levels if given.version else _DEFAULT_LEVELS  # 0: nothing was set
+    return tf.profiler.experimental.ProfilerOptions(
+        host_tracer_level=host, device_tracer_level=device, python_tracer_level=python
+    )
+
+
+# ---------------------------------------------------------------- messages
+# TensorFlow's Python package has no classes for them. Of each, the fields that are looked at.
+
+_BOOL, _MESSAGE, _STRING, _BYTES, _UINT32, _UINT64 = 8, 11, 9, 12, 13, 4
+_FIELDS: dict[str, dict[int, tuple[str, int | str]]] = {
+    "ProfileOptions": {
+        2: ("host_tracer_level", _UINT32),
+        3: ("device_tracer_level", _UINT32),
+        4: ("python_tracer_level", _UINT32),
+        5: ("version", _UINT32),
+        9: ("duration_ms", _UINT64),
+    },
+    "ProfileRequest": {
+        1: ("duration_ms", _UINT64),
+        4: ("opts", "ProfileOptions"),
+        6: ("session_id", _STRING),
+        9: ("emit_xspace", _BOOL),
+    },
+    "ToolData": {1: ("name", _STRING), 2: ("data", _BYTES)},
+    "ProfileResponse": {
+        6: ("tool_data", "ToolData*"),
+        7: ("empty_trace", _BOOL),
+        8: ("xspace", _BYTES),  # a message, which is bytes on the wire
+    },
+    "TerminateRequest": {1: ("session_id", _STRING)},
+    "XSpace": {1: ("planes", "XPlane*")},
+    "XPlane": {3: ("lines", "XLine*")},
+    "XLine": {4: ("events", "XEvent*")},
+    "XEvent": {},
+}
+
+
+@functools.cache
+def _pool() -> descriptor_pool.DescriptorPool:
+    package = "estimand.serving.grpc.profiling"
+    file = descriptor_pb2.FileDescriptorProto(name=package, package=package, syntax="proto3")
+    for message, fields in _FIELDS.items():
+        made = file.message_type.add(name=message)
+        for number, (name, kind) in fields.items():
+            is_message = isinstance(kind, str)
+            made.field.add(
+                name=name,
+                number=number,
+                type=_MESSAGE if is_message else kind,
+                type_name=f".{package}.{str(kind).rstrip('*')}" if is_message else None,
+                label=3 if str(kind).endswith("*") else 1,  # repeated, optional
+            )
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return pool
+
+
+@functools.cache
+def _kind(name: str) -> Any:
+    found = _pool().FindMessageTypeByName(f"estimand.serving.grpc.profiling.{name}")
+    return message_factory.GetMessageClass(found)

@@ -1,0 +1,1 @@
+"""Models, their versions, and what they are loaded into. Nothing here knows of a protocol."""

@@ -1,0 +1,388 @@
+"""The server's process: it listens, says where, and on SIGTERM ends in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from estimand.core.errors import ConfigError, MissingExtraError
+from estimand.serving.flags import Flags
+from estimand.serving.process import log_floods
+from estimand.serving.process.addresses import address_lines, grpc_addresses
+
+log = logging.getLogger("estimand.serving")
+_SECONDS_TO_UNLOAD = 10.0
+_SWITCH_SECONDS = 0.0005
+_SECONDS_BETWEEN_COUNTS = 10.0
+_OPEN_TO_ALL = tuple(f"/grpc.health.v1.Health/{name}" for name in ("Check", "Watch", "List"))
+_HEALTH_NAMES = ("", "ModelService", "PredictionService")
+
+
+def serve(
+    flags: Flags, say: Callable[[str], object] = print, *, process_is_fresh: bool = False
+) -> bool:
+    """Serve until SIGTERM or Ctrl-C; whether it was that.
+
+    `say` is given the addresses, once they are open, and each version that is ready.
+
+    `process_is_fresh` says that TensorFlow was imported here, and no more: then the process can be
+    forked, and versions are tried at once, without importing TensorFlow once more for that.
+    """
+    flags.check()
+    if flags.model_config_file and flags.model_base_path:  # as containers' entry points have it
+        log.info("--model_base_path is not looked at: there is a --model_config_file.")
+    from estimand.serving.process import workers
+
+    if flags.num_workers > 1 and not workers.is_worker():
+        return workers.supervise(flags, say, address_lines(flags, _first_settings(flags)))
+    require_packages()
+    settings = _first_settings(flags)
+    from estimand.serving.probing.prober import Host
+
+    host = Host.first(flags, process_is_fresh)
+    make_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+    with contextlib.suppress(ImportError):  # Windows has none
+        import uvloop
+
+        make_loop = uvloop.new_event_loop
+    with log_floods.limited() as floods, asyncio.Runner(loop_factory=make_loop) as runner:
+        server = _Server(flags, say, floods)
+        runner.run(server.run(settings, host))
+        return server.is_interrupted
+
+
+def require_packages() -> None:
+    for package, name in (
+        ("grpc", "grpcio"),
+        ("grpc_health", "grpcio-health-checking"),
+        ("tensorflow_serving", "tensorflow-serving-api"),
+        ("orjson", "orjson"),
+        ("uvicorn", "uvicorn"),
+        ("httptools", "httptools"),
+    ):
+        try:
+            __import__(package)
+        except ImportError as error:
+            raise MissingExtraError("serving models", "serve", name) from error
+
+
+class _Server:
+    def __init__(
+        self,
+        flags: Flags,
+        say: Callable[[str], object],
+        floods: log_floods.Floods | None = None,
+    ) -> None:
+        from estimand.serving.access.auth import Tokens
+        from estimand.serving.access.room import Room
+        from estimand.serving.access.tls import TlsSettings
+        from estimand.serving.metrics import Metrics
+        from estimand.serving.process.worker import Handed
+
+        self._flags = flags
+        self._say = say
+        self._floods = floods or log_floods.Floods()
+        self._metrics = Metrics()
+        self._room = Room(flags.max_pending_bytes)
+        self._tokens = Tokens(flags.auth_tokens_file) if flags.auth_tokens_file else None
+        tls, rest_tls = flags.ssl_config_file, flags.rest_api_ssl_config_file
+        self._grpc_tls = TlsSettings.read(tls) if tls else None
+        self._rest_tls = TlsSettings.read(rest_tls) if rest_tls else None
+        self._handed = Handed.take()
+        self._members: Any = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._ending = asyncio.Event()
+        self.is_interrupted = False
+        self._serving = True
+        self._grpc: Any = None
+        self._health: Any = None
+        self._rest: Any = None
+        self._rest_task: asyncio.Task[None] | None = None
+        self._large_json: Any = None
+
+    async def run(self, settings: Any, host: Any) -> None:
+        import numpy as np
+
+        from estimand.serving.inference.request_log import RequestLog
+        from estimand.serving.models import config as model_config
+        from estimand.serving.models.manager import Manager
+        from estimand.serving.probing.prober import Prober
+
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._end, number)
+        index = self._handed.index if self._handed else 0
+        manager = Manager(self._flags, RequestLog(self._flags, self._metrics, index))
+        if index == 0:  # of several that load the same, one says it
+            manager.tell_ready = self._tell_ready
+        if host is not None:
+            manager.prober = Prober(self._flags, host)
+        manager.named_base_paths |= model_config.base_paths(settings)
+        np.seterr(all="ignore")  # numbers that overflow are looked for, and are no warning
+        # While a version loads, the loop waits so long for each turn of its own: the usual 5 ms
+        # would be what a request takes.
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        gc.collect()
+        gc.freeze()  # what is there now stays; looking through it again costs requests time
+        await self._begin(manager, settings)
+        self._tasks.append(asyncio.create_task(self._tell_health(manager), name="health"))
+        self._tasks.append(asyncio.create_task(self._tell_counts(), name="log"))
+        try:
+            await self._ending.wait()
+            await self._drain()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            # A model that never answers must not keep the process.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(manager.stop(), _SECONDS_TO_UNLOAD)
+            if self._large_json is not None:
+                self._large_json.stop()
+            if self._members is not None:
+                await self._members.leave()
+
+    async def _begin(self, manager: Any, settings: Any) -> None:
+        if self._handed is None:
+            await self._listen(manager)
+            manager.start(settings)
+            for line in address_lines(self._flags, settings):
+                self._say(line)
+            return
+        from estimand.serving.process.worker import Membership
+
+        self._members = Membership(self._handed, manager, self._metrics, self._ending.set)
+        settings = await self._members.join() or settings
+        if self._handed.replaces:  # the others answer until this one can
+            manager.start(settings)
+            await asyncio.wait(
+                [manager.first, asyncio.ensure_future(self._ending.wait())],
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            await self._listen(manager)
+        else:
+            await self._listen(manager)
+            manager.start(settings)
+        self._tasks.append(asyncio.create_task(self._members.follow(), name="watcher"))
+        await self._members.is_listening()
+
+    def _end(self, number: int) -> None:
+        self.is_interrupted = number == signal.SIGINT
+        self._ending.set()
+
+    def _tell_ready(self, name: str, number: int, seconds: float) -> None:
+        self._say(f"{name} {number} ready in {seconds:.1f} s")
+
+    # ------------------------------------------------------------ listening
+
+    async def _listen(self, manager: Any) -> None:
+        flags = self._flags
+        if flags.port or flags.grpc_socket_path:
+            listen = self._listen_lean if flags.is_lean else self._listen_grpc
+            await listen(manager)
+        if flags.rest_api_port:
+            self._listen_rest(manager)
+
+    async def _listen_grpc(self, manager: Any) -> None:
+        import grpc
+
+        from estimand.serving.grpc.face import GrpcFace, channel_arguments, grpcio_handlers
+
+        flags = self._flags
+        guards = [self._tokens.interceptor(_OPEN_TO_ALL)] if self._tokens else []
+        server = grpc.aio.server(interceptors=guards, options=channel_arguments(flags))
+        table = GrpcFace(manager, self._metrics, flags).table()
+        server.add_generic_rpc_handlers(grpcio_handlers(table))
+        if flags.enable_grpc_healthcheck_service:
+            from grpc_health.v1 import health, health_pb2_grpc
+
+            self._health = health.aio.HealthServicer()
+            health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        for address in grpc_addresses(flags):
+            try:
+                if self._grpc_tls is None:
+                    server.add_insecure_port(address)
+                else:
+                    server.add_secure_port(address, self._grpc_tls.grpcio_credentials())
+            except RuntimeError as error:
+                raise ConfigError(
+                    f"gRPC cannot listen on {address}; is another server there? Set another "
+                    f"--port. ({error})"
+                ) from error
+        await server.start()
+        self._grpc = server
+
+    async def _listen_lean(self, manager: Any) -> None:
+        try:
+            import hpack  # noqa: F401
+        except ImportError as error:
+            raise MissingExtraError("--grpc_backend=lean", "serve", "hpack") from error
+        from estimand.serving.grpc.face import PREDICT, GrpcFace
+        from estimand.serving.lean.health import Health
+        from estimand.serving.lean.limits import Limits
+        from estimand.serving.lean.listener import LeanServer
+        from estimand.serving.lean.streams import Streaming, Unary
+
+        flags = self._flags
+        face = GrpcFace(manager, self._metrics, flags)
+        services = face.table()
+        table: dict[str, Unary | Streaming] = {path: Unary(services[path]) for path in services}
+        table[PREDICT] = Unary(services[PREDICT], face.start_predict)
+        if flags.enable_grpc_healthcheck_service:
+            self._health = Health()
+            table |= self._health.table()
+        server = self._grpc = LeanServer(
+            table,
+            Limits.of(flags),
+            room=self._room,
+            admits=self._tokens.admits if self._tokens else None,
+        )
+        tls = self._grpc_tls.context() if self._grpc_tls else None
+        handed = self._handed
+        try:
+            if handed and handed.grpc:
+                await server.listen_on(handed.grpc, tls)
+            elif flags.port:
+                await server.listen(flags.host, flags.port, tls)
+            if handed and handed.grpc_unix:
+                await server.listen_on(handed.grpc_unix, tls)
+            elif flags.grpc_socket_path:
+                await server.listen_unix(flags.grpc_socket_path, tls)
+        except OSError as error:
+            raise ConfigError(
+                f"gRPC cannot listen: {error}; is another server there? Set another --port."
+            ) from error
+
+    def _listen_rest(self, manager: Any) -> None:
+        import uvicorn
+
+        from estimand.serving.large_json.queue import LargeJson
+        from estimand.serving.rest.face import RestFace
+        from estimand.serving.rest.protocol import PatientProtocol, RestLimits, watch
+
+        flags = self._flags
+        try:
+            listening = self._rest_socket()
+        except OSError as error:
+            raise ConfigError(
+                f"REST cannot listen on {flags.host}:{flags.rest_api_port}: {error}. Set another "
+                "--rest_api_port."
+            ) from error
+        large = self._large_json = LargeJson.of(flags)
+        app: Any = RestFace(manager, self._metrics, flags, lambda: self._serving, self._room, large)
+        if self._members is not None:
+            app = self._members.with_fresh_metrics(app)
+        if self._tokens is not None:
+            app = self._tokens.guard_app(app)
+        limits = RestLimits(flags.rest_api_header_timeout_seconds, flags.rest_api_max_header_bytes)
+        config = uvicorn.Config(
+            app,
+            http=PatientProtocol.bounded(limits, self._quick_rest(manager, large)),
+            ws="none",
+            lifespan="off",
+            proxy_headers=False,  # nobody here asks who the client is
+            log_config=None,
+            log_level="error",  # a line for each malformed request is what its sender may want
+            access_log=False,
+            date_header=True,
+            server_header=False,
+            timeout_keep_alive=max(1, round(flags.rest_api_idle_timeout_seconds)),
+            timeout_graceful_shutdown=max(1, round(flags.drain_seconds)),
+        )
+        config.load()
+        config.ssl = self._rest_tls.context() if self._rest_tls else None
+        self._rest = _uvicorn_in_our_loop(config)
+        patience = watch(self._rest.server_state.connections, self._room)
+        self._tasks.append(asyncio.create_task(patience, name="slow clients"))
+        self._rest_task = asyncio.create_task(self._rest.serve([listening]), name="rest")
+
+    def _quick_rest(self, manager: Any, large: Any) -> Any:
+        from estimand.serving.rest.predict import RestPredict
+        from estimand.serving.rest.quick import QuickWay
+
+        predict = RestPredict(manager, self._metrics, self._flags, large)
+        return QuickWay(predict, self._tokens.allow if self._tokens else None)
+
+    def _rest_socket(self) -> socket.socket:
+        if self._handed and self._handed.rest:
+            return self._handed.rest
+        host, port = self._flags.host, self._flags.rest_api_port
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=2048)
+
+    # ------------------------------------------------------------ health, and the end
+
+    async def _tell_health(self, manager: Any) -> None:
+        if self._health is None:
+            return
+        from grpc_health.v1 import health_pb2
+
+        states = health_pb2.HealthCheckResponse
+        told = None
+        while True:
+            ready = self._serving and manager.is_ready
+            if ready != told:
+                told = ready
+                for name in _HEALTH_NAMES:
+                    await self._health.set(name, states.SERVING if ready else states.NOT_SERVING)
+            await asyncio.sleep(0.1)
+
+    async def _tell_counts(self) -> None:
+        while True:
+            await asyncio.sleep(_SECONDS_BETWEEN_COUNTS)
+            self._floods.tell_counts()
+
+    async def _drain(self) -> None:
+        """New connections are refused, running requests end."""
+        self._serving = False
+        if self._health is not None:
+            await self._health.enter_graceful_shutdown()
+        await asyncio.sleep(self._flags.shutdown_delay_seconds)
+        ends: list[Any] = []
+        if self._grpc is not None:
+            ends.append(self._grpc.stop(self._flags.drain_seconds))
+        if self._rest_task is not None:
+            self._rest.should_exit = True
+            ends.append(self._rest_task)
+        await asyncio.gather(*ends, return_exceptions=True)
+
+
+def _first_settings(flags: Flags) -> Any:
+    from estimand.serving.grpc import text_protos
+    from estimand.serving.models import config as model_config
+    from estimand.serving.status import StatusError
+
+    if not flags.model_config_file:
+        return model_config.from_flags(flags)
+    message = text_protos.read_model_server_config(flags.model_config_file)
+    try:
+        return model_config.from_message(message, flags) or {}
+    except StatusError as error:
+        raise ConfigError(f"{flags.model_config_file}: {error.text}") from error
+
+
+def _uvicorn_in_our_loop(config: Any) -> Any:
+    import uvicorn
+
+    class InOurLoop(uvicorn.Server):
+        """Signals are ours."""
+
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+    return InOurLoop(config)
+
+
+def log_to_stderr(verbose: bool) -> None:
+    """Warnings and errors of the server on standard error; with `verbose`, each step."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO if verbose else logging.WARNING)

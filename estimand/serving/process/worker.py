@@ -1,0 +1,144 @@
+"""A worker's side: what it was handed, and what it says to the process that watches it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from estimand.serving.models import config as model_config
+from estimand.serving.probing.verdicts import Claim, Verdict
+from estimand.serving.process.worker_rpc import Link
+from estimand.serving.process.workers import VARIABLE
+from estimand.serving.status import StatusError
+
+_SECONDS_BETWEEN_LOOKS = 0.5
+
+
+@dataclass(frozen=True)
+class Handed:
+    """What a worker gets at birth; None of all this for a server that is alone."""
+
+    link: socket.socket
+    grpc: socket.socket | None = None
+    grpc_unix: socket.socket | None = None
+    rest: socket.socket | None = None
+    index: int = 0
+    replaces: bool = False
+
+    @classmethod
+    def take(cls) -> Handed | None:
+        """From the environment, once: no process that we start shall believe it is a worker."""
+        text = os.environ.pop(VARIABLE, "")
+        if not text:
+            return None
+        told: dict[str, Any] = json.loads(text)
+        for name in ("link", "grpc", "grpc_unix", "rest"):
+            if name in told:
+                told[name] = socket.socket(fileno=told[name])
+        return cls(**told)
+
+
+class Membership:
+    """The link to the watcher, for the life of the worker. `end` is called when it is gone."""
+
+    def __init__(self, handed: Handed, manager: Any, metrics: Any, end: Callable[[], None]) -> None:
+        self._manager = manager
+        self._metrics = metrics
+        self._end = end
+        self._link = Link(handed.link, {"state": self._state, "apply": self._apply})
+
+    async def join(self) -> dict[str, Any] | None:
+        """The models of the last reload by call, if there was one."""
+        await self._link.__aenter__()
+        self._manager.share_reload = self._share_reload
+        self._manager.others_are_ready = False  # until they say so
+        config = await self._link.call("config")
+
+        if self._manager.prober is not None:
+            self._manager.prober.memory = SharedVerdicts(self._link)
+        return None if config is None else _settings(config, self._manager.flags)
+
+    async def leave(self) -> None:
+        await self._link.__aexit__()
+
+    async def is_listening(self) -> None:
+        await self._link.call("listening")
+
+    async def follow(self) -> None:
+        """Keeps in mind whether the others are ready, until the watcher is gone."""
+        while not self._link.closed.is_set():
+            with contextlib.suppress(StatusError):
+                self._manager.others_are_ready = await self._link.call("others_are_ready")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_SECONDS_BETWEEN_LOOKS):
+                    await self._link.closed.wait()
+        self._end()
+
+    def with_fresh_metrics(self, app: Any) -> Any:
+        """An ASGI application that asks the other workers before it tells what was counted."""
+
+        async def fresh(scope: Any, receive: Any, send: Any) -> None:
+            path = scope["raw_path"]
+            if path[:4] != b"/v1/" and path not in (b"/livez", b"/readyz"):
+                with contextlib.suppress(StatusError):
+                    await self._refresh_metrics()
+            await app(scope, receive, send)
+
+        return fresh
+
+    async def _state(self, _: Any) -> Any:
+        return {**self._metrics.state(), "ready": self._manager.is_ready_itself}
+
+    async def _apply(self, config: str) -> dict[str, Any]:
+        code, text = 0, ""
+        settings = None
+        try:
+            settings = _settings(config, self._manager.flags)
+            if settings is not None:
+                await self._manager.reload(settings)
+        except StatusError as error:
+            code, text = error.code, error.text
+        applied = settings is not None and self._manager.settings == settings
+        return {"code": code, "text": text, "applied": applied}
+
+    async def _share_reload(self, config: bytes) -> None:
+        await self._link.call("reload", base64.b64encode(config).decode())
+
+    async def _refresh_metrics(self) -> None:
+        self._metrics.others = await self._link.call("others")
+
+
+class SharedVerdicts:
+    """The watcher's memory of which versions do harm: what one worker finds, all know."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def claim(self, key: str) -> Claim:
+        answer = await self._link.call("claim", key)
+        found = answer["verdict"]
+        return Claim(None if found is None else Verdict(**found), answer["is_yours"])
+
+    async def settle(self, key: str, verdict: Verdict) -> None:
+        await self._link.call("settle", {"key": key, "verdict": asdict(verdict)})
+
+    async def release(self, key: str) -> None:
+        await self._link.call("release", key)
+
+    async def loading(self, key: str, has_begun: bool) -> None:
+        with contextlib.suppress(StatusError):  # the watcher is gone, and this one will be
+            await self._link.call("loading", {"key": key, "has_begun": has_begun})
+
+
+def _settings(config: str, flags: Any) -> dict[str, Any] | None:
+    from tensorflow_serving.config import model_server_config_pb2
+
+    message = model_server_config_pb2.ModelServerConfig.FromString(base64.b64decode(config))
+    return model_config.from_message(message, flags)
