@@ -10,9 +10,9 @@ True
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False  # type checkers take it for True; importing typing would cost milliseconds
+__version__ = "0.1.0"
 
 # Public name -> where it lives, "module:attribute"; without attribute, the module itself.
 _HOME = {

@@ -8,8 +8,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-
-TYPE_CHECKING = False
+from typing import TYPE_CHECKING
 
 _OUTPUTS = "estimand.core.export_output"
 _RECEIVERS = "estimand.export.receivers"

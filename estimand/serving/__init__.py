@@ -10,8 +10,7 @@ It knows nothing of training: the two meet on disk. Start it from the command li
 from __future__ import annotations
 
 from importlib import import_module
-
-TYPE_CHECKING = False
+from typing import TYPE_CHECKING
 
 # Public name -> the module where it lives. Lazily: reading the flags needs no TensorFlow.
 _HOME = {
