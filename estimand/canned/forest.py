@@ -80,7 +80,7 @@ class _ForestEstimator(Estimator):
         if hooks:
             _log.warning("%s trains in one call: hooks are not called.", type(self).__name__)
         model_dir = ensure_writable(self.model_dir)
-        with engine_scope(self), ModelDirLock(model_dir):
+        with engine_scope(self._workspace), ModelDirLock(model_dir):
             latest = self.latest_checkpoint()
             before = checkpoints.checkpoint_step(latest) if latest else 0
             if max_steps is not None:
@@ -152,7 +152,7 @@ class _ForestEstimator(Estimator):
         for listener in listeners:
             listener.begin()
             listener.before_save(None, step)
-        with make_writer(self, self.model_dir) as writer:
+        with make_writer(self._workspace, self.model_dir) as writer:
             folder = _ydf_folder(writer.prefix(step))
             temporary = temporary_path(self.model_dir, os.path.basename(folder))
             model.save(temporary)

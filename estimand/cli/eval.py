@@ -68,7 +68,7 @@ def _evaluate(
 
     if everything:
         return evaluate_all(estimator, spec, again=again)
-    if checkpoint is None and untrained.nothing_to_evaluate(estimator):
+    if checkpoint is None and untrained.nothing_to_evaluate(estimator._workspace):
         raise NoCheckpointError(
             f"The model is not trained. {untrained.what_is_there(estimator.model_dir)}. Train it "
             "first, or name a checkpoint: --checkpoint=PATH."

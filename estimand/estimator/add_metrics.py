@@ -59,11 +59,9 @@ def _like(estimator: Estimator, model_fn: Callable[..., EstimatorSpec]) -> Estim
     """A copy with another model function: of the same class, so that what it can do remains."""
     result = copy.copy(estimator)
     result._model_fn = model_fn
-    # Variables and traces of its own.
-    result._live = result._live_for_evaluation = None
-    result._apart = {}
     # Ours goes through the original's _call_model_fn, overridden or not; not twice.
     result._call_model_fn = _calls(model_fn)  # type: ignore[method-assign]
+    result._workspace = result._new_workspace(estimator._config)  # variables of its own
     return result
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 from estimand.cluster.dead_workers import silence_noticed
 from estimand.cluster.servers import serve, tell_servers
@@ -12,6 +11,7 @@ from estimand.cluster.strategy import kind_of_strategy, make_strategy, root_logg
 from estimand.cluster.waiting import timeout_of
 from estimand.core.config import RunConfig
 from estimand.core.tf_config import TaskType
+from estimand.estimator.workspace import Workspace
 from estimand.hooks import stop_record
 
 
@@ -20,26 +20,25 @@ def serves(config: RunConfig) -> bool:
     return config.num_ps_replicas > 0 and config.task_type in (TaskType.WORKER, TaskType.PS)
 
 
-def serve_chief(estimator: Any) -> None:
+def serve_chief(workspace: Workspace) -> None:
     """Serve until the chief has ended the training."""
-    config = estimator._config
+    config = workspace.config
     kind_of_strategy(config)  # complains of a cluster that cannot work
-    known = stop_record.read(estimator.model_dir)
+    known = stop_record.read(workspace.model_dir)
 
     def record_is_new() -> bool:
-        record = stop_record.read(estimator.model_dir)
+        record = stop_record.read(workspace.model_dir)
         return record is not None and record != known
 
     serve(config, timeout=timeout_of(config), record_is_new=record_is_new)
 
 
 @contextlib.contextmanager
-def taking_part(estimator: Any) -> Iterator[None]:
+def taking_part(workspace: Workspace) -> Iterator[None]:
     """Train inside: with the strategy of the cluster, and telling servers when it is over."""
-    config: RunConfig = estimator._config
+    config: RunConfig = workspace.config
     if config.train_distribute is None and kind_of_strategy(config) is not None:
-        estimator._config = config.replace(train_distribute=make_strategy(config))
-        estimator._live = None  # its variables, if there are any, know no strategy
+        workspace.distribute(make_strategy(config))
     has_servers = config.num_ps_replicas > 0
     watched = silence_noticed(config._cluster) if has_servers else contextlib.nullcontext()
     with root_logger_left_alone(), watched:
@@ -47,4 +46,4 @@ def taking_part(estimator: Any) -> Iterator[None]:
     if has_servers:
         tell_servers(config._cluster)
         # The variables have gone with the servers; what comes next reads the checkpoint.
-        estimator._config, estimator._live = config.replace(train_distribute=None), None
+        workspace.distribute(None)

@@ -19,15 +19,19 @@ from estimand.core.session_config import apply_session_config, default_session_c
 from estimand.core.spec import EstimatorSpec
 from estimand.core.tracebacks import folded
 from estimand.engine.checkpoints import api as checkpoints
-from estimand.engine.eager.run import EagerRunner
 from estimand.engine.model_dir import anchored
-from estimand.engine.tracing.live_model import LiveModel
 from estimand.engine.warm_start import apply as warm_start
-from estimand.estimator import checks, evaluating, exporting, predicting, training
-from estimand.estimator import cluster_training as cluster_part
+from estimand.estimator import (
+    checks,
+    cluster_training,
+    evaluating,
+    exporting,
+    predicting,
+    training,
+)
 from estimand.estimator.model_fn import call_model_fn, check_model_fn
 from estimand.estimator.run_context import engine_scope
-from estimand.export.deriving import TrainedOn
+from estimand.estimator.workspace import Workspace
 
 _log = logging.getLogger("tensorflow")
 
@@ -72,23 +76,32 @@ class Estimator:
         params: Any = None,
         warm_start_from: Any = None,
     ) -> None:
-        self._config = checks.strategies(_with_model_dir(config, model_dir))
-        self._model_dir: str = self._config.model_dir or ""
-        self._session_config = self._config.session_config or default_session_config()
+        config = checks.strategies(_with_model_dir(config, model_dir))
+        self._model_dir: str = config.model_dir or ""
+        self._session_config = config.session_config or default_session_config()
         self._params = copy.deepcopy(params or {})
         self._warm_start_settings = warm_start.normalize(warm_start_from)
         if model_fn is None:
             raise ConfigError("model_fn must be provided to Estimator.")
         check_model_fn(model_fn, params)
         self._model_fn = model_fn
-        self._trained_on: TrainedOn | None = None
-        self._live: LiveModel | None = None
-        self._live_for_evaluation: LiveModel | None = None
-        self._apart: dict[bool, LiveModel] = {}
+        self._workspace = self._new_workspace(config)
         tf_private.make_graph_tensors_hashable()
-        if self._config._session_config is not None:
-            apply_session_config(self._config._session_config)
-        _log.info("Using config: %s", self._config)
+        if config._session_config is not None:
+            apply_session_config(config._session_config)
+        _log.info("Using config: %s", config)
+
+    def _new_workspace(self, config: RunConfig) -> Workspace:
+        return Workspace(
+            config,
+            self._params,
+            self._build,
+            self._create_and_assert_global_step,
+            self.latest_checkpoint,
+            self._warm_start_settings,
+            brings_weights=self._brings_weights,
+            predicts_untrained=self._predicts_untrained,
+        )
 
     # Properties
 
@@ -136,12 +149,12 @@ class Estimator:
             checks.steps(steps, max_steps)
             checks.trains_here(self._config)
             hooks, saving_listeners = checks.hooks(hooks), checks.saving_listeners(saving_listeners)
-            if cluster_part.serves(self._config):
-                cluster_part.serve_chief(self)
+            if cluster_training.serves(self._config):
+                cluster_training.serve_chief(self._workspace)
                 return self
-            with engine_scope(self), cluster_part.taking_part(self):
+            with engine_scope(self._workspace), cluster_training.taking_part(self._workspace):
                 training.train(
-                    self,
+                    self._workspace,
                     input_fn,
                     hooks=hooks,
                     steps=checks.whole(steps),
@@ -159,11 +172,17 @@ class Estimator:
         name: str | None = None,
     ) -> dict[str, Any]:
         """Metrics over `steps` batches, or all of them; also written to `eval_dir(name)`."""
-        with folded(), engine_scope(self):
+        with folded(), engine_scope(self._workspace):
             checks.positive("steps", steps)
             hooks = checks.hooks(hooks)
             return evaluating.evaluate(
-                self, input_fn, checks.whole(steps), hooks, checkpoint_path, name
+                self._workspace,
+                input_fn,
+                checks.whole(steps),
+                hooks,
+                checkpoint_path,
+                self.eval_dir(name),
+                name,
             )
 
     def predict(
@@ -185,7 +204,13 @@ class Estimator:
         with folded():
             hooks = checks.hooks(hooks)
         return predicting.predict(
-            self, input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples, untrained
+            self._workspace,
+            input_fn,
+            predict_keys,
+            hooks,
+            checkpoint_path,
+            yield_single_examples,
+            untrained,
         )
 
     def export_saved_model(
@@ -205,8 +230,7 @@ class Estimator:
         version appears as a whole, named by the time, or not at all.
         """
         with folded():
-            return exporting.export(
-                self,
+            return self._export(
                 export_dir_base,
                 {experimental_mode: serving_input_receiver_fn},
                 assets_extra=assets_extra,
@@ -243,14 +267,24 @@ class Estimator:
         checkpoint_path: str | None = None,
     ) -> bytes:
         """Like `export_saved_model`, with a graph for each mode that has a receiver function."""
+        with folded():
+            return self._export(
+                export_dir_base,
+                input_receiver_fn_map,
+                assets_extra=assets_extra,
+                as_text=as_text,
+                checkpoint_path=checkpoint_path,
+                strip_default_attrs=True,
+            )
+
+    def _export(self, base: Any, receiver_fns: Mapping[str, Any], **options: Any) -> bytes:
         return exporting.export(
-            self,
-            export_dir_base,
-            input_receiver_fn_map,
-            assets_extra=assets_extra,
-            as_text=as_text,
-            checkpoint_path=checkpoint_path,
-            strip_default_attrs=True,
+            self._workspace,
+            base,
+            receiver_fns,
+            session_config=self._session_config,
+            model_fn=self._model_fn,
+            **options,
         )
 
     # What is on disk
@@ -314,50 +348,12 @@ class Estimator:
         return self._call_model_fn(features, labels, mode, self.config)
 
     @property
-    def _live_model(self) -> LiveModel:
-        if self._live is None:
-            self._live = LiveModel(
-                self._build, self._create_and_assert_global_step, self._config.train_distribute
-            )
-        return self._live
-
-    @property
-    def _evaluated_model(self) -> LiveModel:
-        """Where evaluation has a strategy of its own, it has its own copy of the variables."""
-        strategy = self._config.eval_distribute
-        if strategy is None or strategy is self._config.train_distribute:
-            return self._live_model
-        if self._live_for_evaluation is None:
-            self._live_for_evaluation = LiveModel(
-                self._build, self._create_and_assert_global_step, strategy
-            )
-        return self._live_for_evaluation
-
-    def _model_apart(self, *, evaluating: bool) -> LiveModel:
-        """Of those who read while the estimator is trained; never trained itself."""
-        strategy = self._config.eval_distribute if evaluating else None
-        distributed = strategy is not None
-        if distributed not in self._apart:
-            self._apart[distributed] = LiveModel(
-                self._build, self._create_and_assert_global_step, strategy, apart=True
-            )
-        return self._apart[distributed]
-
-    def _forget_what_is_gone(self) -> None:
-        """The model is what is on disk: if model_dir was emptied, it starts anew."""
-        self._live_model.forget_if(self._model_is_gone())
-
-    def _model_is_gone(self) -> bool:
-        store = self._live_model.store
-        return store.outlived_its_checkpoint and self.latest_checkpoint() is None
+    def _config(self) -> RunConfig:
+        return self._workspace.config
 
     def _receiver_of_its_input(self) -> Callable[[], Any]:
         """A serving_input_receiver_fn with the features of the input that was last seen."""
-        return exporting.derived_receiver_fn(self)
-
-    def _eager_runner(self, mode: str, seed: int) -> EagerRunner:
-        store = self._live_model.store
-        return EagerRunner(self._build, self._create_and_assert_global_step, store, mode, seed)
+        return exporting.derived_receiver_fn(self._workspace, self._model_fn)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(model_dir={self._model_dir!r})"

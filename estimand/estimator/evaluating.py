@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -32,45 +32,45 @@ from estimand.estimator.reading import (
     wait_for_files,
 )
 from estimand.estimator.run_context import model_seed
+from estimand.estimator.workspace import Workspace
 from estimand.evaluation.evaluate import run_evaluation
 from estimand.export.deriving import TrainedOn
-from estimand.inputs.contract import ModelInput, call_input_fn
-
-if TYPE_CHECKING:
-    from estimand.estimator.estimator import Estimator
+from estimand.inputs.contract import ModelInput
 
 
 def evaluate(
-    estimator: Estimator,
+    workspace: Workspace,
     input_fn: Callable[..., Any],
     steps: int | None,
     hooks: list[Any],
     checkpoint_path: str | None,
+    eval_dir: str,
     name: str | None,
     *,
     as_they_are: bool = False,
 ) -> dict[str, Any]:
-    """`as_they_are`: the values that the variables have now, whatever checkpoint there is."""
+    """Metrics, also written to `eval_dir`.
+
+    `as_they_are`: the values that the variables have now, whatever checkpoint there is.
+    """
     if steps is not None:
         steps = math.ceil(steps)  # programs write rows / batch_size
-    seed = model_seed(estimator, RunRecord.load(estimator.model_dir))
-    estimator._live_model.seed_input(ModeKeys.EVAL, seed)
-    given = call_input_fn(
-        input_fn, mode=ModeKeys.EVAL, params=estimator.params, config=estimator.config
-    )
-    estimator._trained_on = estimator._trained_on or TrainedOn.of(given)
-    eagerly = estimator._config.run_eagerly
+    seed = model_seed(workspace, RunRecord.load(workspace.model_dir))
+    workspace.live.seed_input(ModeKeys.EVAL, seed)
+    given = workspace.call_input_fn(input_fn, ModeKeys.EVAL)
+    workspace.trained_on = workspace.trained_on or TrainedOn.of(given)
+    eagerly = workspace.config.run_eagerly
     with faults.told_plainly(lambda: given, eager=eagerly):
         if eagerly:
             path, results = _evaluate_eagerly(
-                estimator, given, steps, hooks, checkpoint_path, seed, as_they_are
+                workspace, given, steps, hooks, checkpoint_path, seed, as_they_are
             )
         else:
             path, results = _evaluate(
-                estimator, given, steps, hooks, checkpoint_path, seed, as_they_are
+                workspace, given, steps, hooks, checkpoint_path, seed, as_they_are
             )
     step = int(results[GLOBAL_STEP])
-    write_eval_results(estimator.eval_dir(name), results, step, path)
+    write_eval_results(eval_dir, results, step, path)
     results = as_python_numbers(results)
     of_name = f" ({name})" if name else ""
     told = in_one_line(results)
@@ -79,7 +79,7 @@ def evaluate(
 
 
 def _evaluate(
-    estimator: Estimator,
+    workspace: Workspace,
     given: ModelInput,
     steps: int | None,
     hooks: list[Any],
@@ -87,11 +87,11 @@ def _evaluate(
     seed: int,
     as_they_are: bool,
 ) -> tuple[str | None, dict[str, Any]]:
-    count = local_replicas(estimator._config.eval_distribute)
+    count = local_replicas(workspace.config.eval_distribute)
     feeder = Feeder(given.dataset, given.unpack, keep_alive=given, replicas=count)
-    progress = estimator._config.progress
+    progress = workspace.config.progress
     with contextlib.ExitStack() as reading:
-        opened = _opened(estimator, given.element_spec, seed, checkpoint_path, as_they_are, reading)
+        opened = _opened(workspace, given.element_spec, seed, checkpoint_path, as_they_are, reading)
         model, trace, path = opened
         return path, run_evaluation(
             model, trace, feeder, steps=steps, hooks=hooks, progress=progress
@@ -99,7 +99,7 @@ def _evaluate(
 
 
 def _opened(
-    estimator: Estimator,
+    workspace: Workspace,
     element_spec: Any,
     seed: int,
     checkpoint_path: str | None,
@@ -107,22 +107,22 @@ def _opened(
     reading: contextlib.ExitStack,
 ) -> tuple[LiveModel, Trace, str | None]:
     """The trace to evaluate, with the values to be evaluated, until `reading` ends."""
-    distributed = estimator._config.eval_distribute is not None
+    distributed = workspace.config.eval_distribute is not None
     trace: Trace | None = None
     path: str | None = None
     with contextlib.ExitStack() as starting:
-        live = estimator._live_model
-        if as_they_are or (live.is_trained_here and estimator._evaluated_model is live):
-            live = estimator._evaluated_model
+        live = workspace.live
+        if as_they_are or (live.is_trained_here and workspace.evaluated is live):
+            live = workspace.evaluated
             trace = _current_trace(live, element_spec, seed, distributed)
-            path = None if as_they_are else checkpoint_path or newest_checkpoint(estimator)
+            path = None if as_they_are else checkpoint_path or newest_checkpoint(workspace)
             if not (as_they_are or path is None or _has_just_saved(live, path, trace)):
                 trace = None
         if trace is None:
-            wait_for_files(estimator)
-            live = starting.enter_context(model_to_read(estimator, evaluating=True))
+            wait_for_files(workspace)
+            live = starting.enter_context(model_to_read(workspace, evaluating=True))
             trace, path = filled_trace(
-                estimator,
+                workspace,
                 live,
                 ModeKeys.EVAL,
                 element_spec,
@@ -150,7 +150,7 @@ def _has_just_saved(live: LiveModel, path: str, trace: Trace) -> bool:
 
 
 def _evaluate_eagerly(
-    estimator: Estimator,
+    workspace: Workspace,
     given: ModelInput,
     steps: int | None,
     hooks: list[Any],
@@ -158,8 +158,8 @@ def _evaluate_eagerly(
     seed: int,
     as_they_are: bool,
 ) -> tuple[str | None, dict[str, Any]]:
-    eager_turns.begin(estimator, "evaluate")
-    runner, spec = estimator._eager_runner(ModeKeys.EVAL, seed), given.element_spec
+    eager_turns.begin(workspace, "evaluate")
+    runner, spec = workspace.eager_runner(ModeKeys.EVAL, seed), given.element_spec
     try:
         first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
     except tf.errors.OutOfRangeError:
@@ -176,9 +176,9 @@ def _evaluate_eagerly(
 
     if as_they_are:
         return None, results(eager.try_out(runner, spec, first))
-    wait_for_files(estimator)
-    path = checkpoint_path or estimator.latest_checkpoint()
-    with eager_turns.values_lent(estimator, "evaluate"):
+    wait_for_files(workspace)
+    path = checkpoint_path or workspace.latest_checkpoint()
+    with eager_turns.values_lent(workspace, "evaluate"):
         return path, results(
-            eager.build(estimator, runner, spec, first, checkpoint_path, purpose="evaluate")
+            eager.build(workspace, runner, spec, first, checkpoint_path, purpose="evaluate")
         )

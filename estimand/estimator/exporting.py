@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -20,11 +20,9 @@ from estimand.engine.model_dir import RunRecord
 from estimand.engine.tracing.trace import Trace, trace_model
 from estimand.estimator.reading import model_to_read, wait_for_files
 from estimand.estimator.run_context import engine_scope, model_seed
+from estimand.estimator.workspace import Workspace
 from estimand.export import card, deriving, flat_graph, saved_model, signatures, versions
 from estimand.export.saved_model import ModeGraph
-
-if TYPE_CHECKING:
-    from estimand.estimator.estimator import Estimator
 
 _log = logging.getLogger("tensorflow")
 
@@ -33,7 +31,7 @@ _ORDER = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
 
 
 def export(
-    estimator: Estimator,
+    workspace: Workspace,
     export_dir_base: str | os.PathLike[str],
     receiver_fns: Mapping[str, Callable[[], Any]],
     *,
@@ -41,18 +39,20 @@ def export(
     as_text: bool,
     checkpoint_path: str | os.PathLike[str] | None,
     strip_default_attrs: bool,
+    session_config: Any,
+    model_fn: Callable[..., Any],
 ) -> bytes:
     """Write the model of a checkpoint as a new version below `export_dir_base`."""
     _check(export_dir_base, receiver_fns)
     saved_model.check_assets_extra(assets_extra)
-    path = _checkpoint(estimator, checkpoint_path)
-    with engine_scope(estimator):
+    path = _checkpoint(workspace, checkpoint_path)
+    with engine_scope(workspace):
         graphs = []
-        notes = card.Notes.of(estimator, path)
+        notes = card.Notes.of(model_fn, workspace.model_dir, workspace.params, path)
         for mode in (m for m in _ORDER if m in receiver_fns):
-            trace, by_name = _trace(estimator, mode, receiver_fns[mode], notes)
+            trace, by_name = _trace(workspace, mode, receiver_fns[mode], notes)
             one = ModeGraph(mode, flat_graph.flatten(trace), by_name, ())
-            one.values, path = _values(estimator, trace, one, path, not checkpoint_path)
+            one.values, path = _values(workspace, trace, one, path, not checkpoint_path)
             notes.checkpoint = path
             graphs.append(one)
         notes.note_values(graphs)
@@ -64,7 +64,7 @@ def export(
                 assets_extra=assets_extra,
                 as_text=as_text,
                 strip_default_attrs=strip_default_attrs,
-                session_config=estimator._session_config,
+                session_config=session_config,
             )
             card.write(directory, notes)
 
@@ -74,19 +74,19 @@ def export(
     return os.fsencode(written)
 
 
-def derived_receiver_fn(estimator: Estimator) -> Callable[[], Any]:
+def derived_receiver_fn(workspace: Workspace, model_fn: Callable[..., Any]) -> Callable[[], Any]:
     """For exporters that were given none: what the model was trained on, or evaluated."""
-    if estimator._trained_on is None:
+    if workspace.trained_on is None:
         raise ConfigError(
             "A serving_input_receiver_fn can only be derived after training or evaluating in this "
             "process. Make one with est.export.build_serving_input_receiver_fn_from_input_fn("
             "input_fn)."
         )
     columns = None
-    if getattr(estimator._model_fn, "__module__", "").startswith("estimand.canned"):
+    if getattr(model_fn, "__module__", "").startswith("estimand.canned"):
         # Only there it is sure that nothing but the columns is read; weights are for training.
-        columns = [c for g in estimator._live_model.graphs() for c in expectations.columns(g)]
-    return deriving.receiver_fn_for(estimator._trained_on, columns or None)
+        columns = [c for g in workspace.live.graphs() for c in expectations.columns(g)]
+    return deriving.receiver_fn_for(workspace.trained_on, columns or None)
 
 
 def _check(base: Any, receiver_fns: Mapping[str, Any]) -> None:
@@ -112,25 +112,25 @@ def _check(base: Any, receiver_fns: Mapping[str, Any]) -> None:
             )
 
 
-def _checkpoint(estimator: Estimator, given: Any) -> str:
-    wait_for_files(estimator)
+def _checkpoint(workspace: Workspace, given: Any) -> str:
+    wait_for_files(workspace)
     if given:
         return os.fsdecode(given)
-    found = estimator.latest_checkpoint()
-    if found is None and estimator._warm_start_settings is not None:
-        found = estimator._warm_start_settings.ckpt_to_initialize_from
+    found = workspace.latest_checkpoint()
+    if found is None and workspace.warm_start is not None:
+        found = workspace.warm_start.ckpt_to_initialize_from
         if os.path.isdir(found):
             found = checkpoints.latest_checkpoint(found)
     if found is None:
         raise NoCheckpointError(
-            f"Couldn't find trained model at {estimator.model_dir}. Call train first, or give "
+            f"Couldn't find trained model at {workspace.model_dir}. Call train first, or give "
             "checkpoint_path."
         )
     return found
 
 
 def _trace(
-    estimator: Estimator, mode: str, receiver_fn: Callable[[], Any], notes: card.Notes
+    workspace: Workspace, mode: str, receiver_fn: Callable[[], Any], notes: card.Notes
 ) -> tuple[Trace, dict[str, Any]]:
     """Receiver and model function traced together on the live variables; the signatures."""
     made: dict[str, Any] = {}
@@ -139,7 +139,7 @@ def _trace(
         del features, labels  # there is no input_fn: they come from the receiver
         receiver = _checked_receiver(receiver_fn(), mode)
         labels = getattr(receiver, "labels", None)
-        spec: Any = estimator._build(receiver.features, labels, mode)
+        spec: Any = workspace.build(receiver.features, labels, mode)
         if hasattr(spec, "as_estimator_spec"):
             spec = spec.as_estimator_spec()
         if isinstance(spec, EstimatorSpec):  # else whoever traces us complains
@@ -147,15 +147,15 @@ def _trace(
             notes.note_features(mode, receiver)
         return spec
 
-    live, reading = estimator._live_model, model_to_read(estimator)
+    live, reading = workspace.live, model_to_read(workspace)
     with contextlib.nullcontext(live) if live.is_trained_here else reading as model:
         trace = trace_model(
             build,
             mode,
             ({}, None),
             model.store,
-            seed=model_seed(estimator, RunRecord.load(estimator.model_dir)),
-            create_global_step=estimator._create_and_assert_global_step,
+            seed=model_seed(workspace, RunRecord.load(workspace.model_dir)),
+            create_global_step=workspace.create_global_step,
         )
     return trace, made["signatures"]
 
@@ -171,7 +171,7 @@ def _checked_receiver(receiver: Any, mode: str) -> Any:
 
 
 def _values(
-    estimator: Estimator, trace: Trace, one: ModeGraph, path: str, fall_back: bool
+    workspace: Workspace, trace: Trace, one: ModeGraph, path: str, fall_back: bool
 ) -> tuple[list[tf.Tensor], str]:
     """What the checkpoint holds of the variables; read anew, the live ones stay as they are."""
     wanted = [saved.wanted() for saved, _ in one.flat.saved.values()]
@@ -181,7 +181,7 @@ def _values(
     except (checkpoints.CheckpointDamaged, NoCheckpointError):
         if not fall_back:
             raise
-        used, values = checkpoints.restore_newest_intact(estimator.model_dir, wanted, find)
+        used, values = checkpoints.restore_newest_intact(workspace.model_dir, wanted, find)
         return values, used
     except checkpoints.CheckpointMismatch as error:
         raise type(error)(

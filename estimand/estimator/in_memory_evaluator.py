@@ -80,13 +80,15 @@ class InMemoryEvaluatorHook(LoopHook):
 
     def _evaluate(self, step: int) -> None:
         self._evaluated_step = step
-        with tf_private.eager_mode(), engine_scope(self._estimator):
+        workspace = self._estimator._workspace
+        with tf_private.eager_mode(), engine_scope(workspace):
             evaluating.evaluate(
-                self._estimator,
+                workspace,
                 self._input_fn,
                 self._steps,
                 self._hooks,
                 None,
+                self._estimator.eval_dir(self._name),
                 self._name,
                 as_they_are=True,
             )

@@ -6,7 +6,7 @@ import contextlib
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,9 +16,7 @@ from estimand.engine.distributed.team import Team
 from estimand.engine.model_dir import ModelDirLock, RunRecord, ensure_writable
 from estimand.engine.running.interrupts import Interrupts
 from estimand.engine.tracing.trace import Trace
-
-if TYPE_CHECKING:
-    from estimand.estimator.estimator import Estimator
+from estimand.estimator.workspace import Workspace
 
 _LOST = (
     tf.errors.UnavailableError,
@@ -29,15 +27,15 @@ _LOST = (
 
 
 @contextlib.contextmanager
-def model_dir_of(estimator: Estimator, team: Team | None) -> Iterator[str | None]:
+def model_dir_of(workspace: Workspace, team: Team | None) -> Iterator[str | None]:
     """The latest checkpoint, with model_dir locked; only the chief has anything to do with it."""
     if team is not None and not team.is_chief:
         yield None
         return
-    model_dir = ensure_writable(estimator.model_dir)
+    model_dir = ensure_writable(workspace.model_dir)
     with ModelDirLock(model_dir):
         checkpoints.clear_up(model_dir)  # what a killed run left
-        yield estimator.latest_checkpoint()
+        yield workspace.latest_checkpoint()
 
 
 def chief_says(team: Team | None, answer: bool) -> bool:
@@ -54,10 +52,10 @@ class Plan:
     record: RunRecord
 
 
-def lead(team: Team, estimator: Estimator, record: RunRecord, seed: int, *, resumes: bool) -> None:
+def lead(team: Team, workspace: Workspace, record: RunRecord, seed: int, *, resumes: bool) -> None:
     """Tell the others from where training goes on; in the input, that is told later."""
     input_seed = int(record.extra.get("input_seed", seed))
-    team.from_chief([seed, input_seed, resumes, estimator._model_is_gone()])
+    team.from_chief([seed, input_seed, resumes, workspace.is_gone()])
 
 
 def follow(team: Team) -> Plan:

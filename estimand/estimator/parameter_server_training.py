@@ -20,7 +20,7 @@ from estimand.engine.hook_calls.session import TracedSession
 from estimand.engine.tracing import effects
 from estimand.engine.tracing.trace import Trace
 from estimand.estimator.data_checks import DataCheck
-from estimand.inputs.contract import ModelInput, call_input_fn
+from estimand.inputs.contract import ModelInput
 
 _Keys = tf.compat.v1.GraphKeys
 
@@ -31,14 +31,14 @@ def prepare(run: Any, input_fn: Callable[..., Any]) -> None:
     The position of the input is not saved: each worker is somewhere else in it, and none of them
     waits. A training that goes on begins its input anew.
     """
-    estimator = run.estimator
-    live = estimator._live_model
+    workspace = run.workspace
+    live = workspace.live
     servers = live.store.servers
     given = shares(functools.partial(_call, run, input_fn), input_fn, servers.workers)
     run.given = given[0]
     run.trace = trace = live.trace(ModeKeys.TRAIN, run.given.element_spec, run.seed)
     run.session = TracedSession(trace)
-    run._data_check = DataCheck(trace, run.given, wanted=estimator._config.check_data)
+    run._data_check = DataCheck(trace, run.given, wanted=workspace.config.check_data)
     run._fill_variables()
     initialization.start_locals(trace, run.session)
     run.feeder = WorkersInput(
@@ -53,19 +53,14 @@ def prepare(run: Any, input_fn: Callable[..., Any]) -> None:
 def _call(
     run: Any, input_fn: Callable[..., Any], context: tf.distribute.InputContext
 ) -> ModelInput:
-    estimator = run.estimator
-    estimator._forget_what_is_gone()
+    workspace = run.workspace
+    workspace.forget_what_is_gone()
     done = 0 if run.latest is None else checkpoints.checkpoint_step(run.latest)
     # Another order than that of the steps before, also where the user has fixed the seed.
     seed = int(run.record.extra.get("input_seed", run.seed)) + done
-    estimator._live_model.seed_input(ModeKeys.TRAIN, seed % 2**31)
-    return call_input_fn(
-        input_fn,
-        mode=ModeKeys.TRAIN,
-        params=estimator.params,
-        config=estimator.config,
-        input_context=context,
-    )
+    workspace.live.seed_input(ModeKeys.TRAIN, seed % 2**31)
+    given: ModelInput = workspace.call_input_fn(input_fn, ModeKeys.TRAIN, context)
+    return given
 
 
 def _tables(trace: Trace) -> list[WorkersTable]:

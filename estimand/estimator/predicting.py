@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -21,15 +21,13 @@ from estimand.estimator.eager import turns as eager_turns
 from estimand.estimator.eager.hooks import EagerHooks, EagerSession
 from estimand.estimator.reading import filled_trace, model_to_read, wait_for_files
 from estimand.estimator.run_context import engine_scope, model_seed
+from estimand.estimator.workspace import Workspace
 from estimand.evaluation import predict as prediction
-from estimand.inputs.contract import ModelInput, call_input_fn
-
-if TYPE_CHECKING:
-    from estimand.estimator.estimator import Estimator
+from estimand.inputs.contract import ModelInput
 
 
 def predict(
-    estimator: Estimator,
+    workspace: Workspace,
     input_fn: Callable[..., Any],
     predict_keys: Any,
     hooks: list[Any],
@@ -39,12 +37,12 @@ def predict(
 ) -> Iterator[Any]:
     arguments = (input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples, untrained)
     with folded():
-        wait_for_files(estimator)
-        yield from _predict(estimator, *arguments)
+        wait_for_files(workspace)
+        yield from _predict(workspace, *arguments)
 
 
 def _predict(
-    estimator: Estimator,
+    workspace: Workspace,
     input_fn: Callable[..., Any],
     predict_keys: Any,
     hooks: list[Any],
@@ -52,14 +50,14 @@ def _predict(
     yield_single_examples: bool,
     untrained: bool,
 ) -> Iterator[Any]:
-    with engine_scope(estimator):
-        given = _call_input_fn(estimator, input_fn)
-    eagerly = estimator._config.run_eagerly
+    with engine_scope(workspace):
+        given = _call_input_fn(workspace, input_fn)
+    eagerly = workspace.config.run_eagerly
     start = _start_eagerly if eagerly else _start
     with contextlib.ExitStack() as reading, faults.told_plainly(lambda: given, eager=eagerly):
-        with engine_scope(estimator):
+        with engine_scope(workspace):
             program, batches = start(
-                estimator, given, predict_keys, hooks, checkpoint_path, untrained, reading
+                workspace, given, predict_keys, hooks, checkpoint_path, untrained, reading
             )
         yield from _rows_or_batches(program, _in_eager_mode(batches), yield_single_examples)
 
@@ -71,12 +69,10 @@ def _rows_or_batches(
     return as_asked(program, batches)
 
 
-def _call_input_fn(estimator: Estimator, input_fn: Callable[..., Any]) -> ModelInput:
-    seed = model_seed(estimator, RunRecord.load(estimator.model_dir))
-    estimator._live_model.seed_input(ModeKeys.PREDICT, seed)
-    given = call_input_fn(
-        input_fn, mode=ModeKeys.PREDICT, params=estimator.params, config=estimator.config
-    )
+def _call_input_fn(workspace: Workspace, input_fn: Callable[..., Any]) -> ModelInput:
+    seed = model_seed(workspace, RunRecord.load(workspace.model_dir))
+    workspace.live.seed_input(ModeKeys.PREDICT, seed)
+    given = workspace.call_input_fn(input_fn, ModeKeys.PREDICT)
     if given.endless_constant:
         tf_private.warn(
             "Input graph does not use tf.data.Dataset or contain a QueueRunner. That means predict "
@@ -86,7 +82,7 @@ def _call_input_fn(estimator: Estimator, input_fn: Callable[..., Any]) -> ModelI
 
 
 def _start(
-    estimator: Estimator,
+    workspace: Workspace,
     given: ModelInput,
     predict_keys: Any,
     hooks: list[Any],
@@ -95,11 +91,11 @@ def _start(
     reading: contextlib.ExitStack,
 ) -> tuple[Any, Iterator[Any]]:
     """Everything up to the first batch; the values are this prediction's until `reading` ends."""
-    seed = model_seed(estimator, RunRecord.load(estimator.model_dir))
+    seed = model_seed(workspace, RunRecord.load(workspace.model_dir))
     spec = (given.element_spec[0], None)
-    with model_to_read(estimator) as model:
+    with model_to_read(workspace) as model:
         trace, _ = filled_trace(
-            estimator,
+            workspace,
             model,
             ModeKeys.PREDICT,
             spec,
@@ -121,7 +117,7 @@ def _start(
 
 
 def _start_eagerly(
-    estimator: Estimator,
+    workspace: Workspace,
     given: ModelInput,
     predict_keys: Any,
     hooks: list[Any],
@@ -129,10 +125,10 @@ def _start_eagerly(
     untrained: bool,
     reading: contextlib.ExitStack,
 ) -> tuple[Any, Iterator[Any]]:
-    eager_turns.begin(estimator, "predict")
-    live, spec = estimator._live_model, (given.element_spec[0], None)
-    seed = model_seed(estimator, RunRecord.load(estimator.model_dir))
-    runner = estimator._eager_runner(ModeKeys.PREDICT, seed)
+    eager_turns.begin(workspace, "predict")
+    live, spec = workspace.live, (given.element_spec[0], None)
+    seed = model_seed(workspace, RunRecord.load(workspace.model_dir))
+    runner = workspace.eager_runner(ModeKeys.PREDICT, seed)
 
     def feeder() -> Feeder:
         return Feeder(given.dataset, given.unpack, with_labels=False, keep_alive=given)
@@ -149,10 +145,10 @@ def _start_eagerly(
         first = feeder().next_batch()
     except tf.errors.OutOfRangeError:
         return eager.Keys(None), iter(())
-    with eager_turns.values_lent(estimator, "predict"):
-        path = checkpoint_path or estimator.latest_checkpoint()
+    with eager_turns.values_lent(workspace, "predict"):
+        path = checkpoint_path or workspace.latest_checkpoint()
         trace = eager.build(
-            estimator, runner, spec, first, checkpoint_path, purpose="predict", untrained=untrained
+            workspace, runner, spec, first, checkpoint_path, purpose="predict", untrained=untrained
         )
         chosen = select(trace)
         keys = eager.Keys(list(chosen) if isinstance(chosen, dict) else None)
@@ -165,7 +161,7 @@ def _start_eagerly(
             session: Any = EagerSession(trace)
             initialization.restore(trace, runner.store, session, path, fall_back=None)
 
-    return keys, eager_turns.in_turn(estimator, batches(trace), ensure_values)
+    return keys, eager_turns.in_turn(workspace, batches(trace), ensure_values)
 
 
 def _in_eager_mode(batches: Iterator[Any]) -> Iterator[Any]:

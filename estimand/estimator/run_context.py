@@ -6,7 +6,7 @@ import contextlib
 import functools
 import secrets
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,18 +16,16 @@ from estimand.engine.checkpoints.saving import ModelSaver
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.progress.screens import is_live_terminal
 from estimand.engine.running.interrupts import Interrupts
-
-if TYPE_CHECKING:
-    from estimand.estimator.estimator import Estimator
+from estimand.estimator.workspace import Workspace
 
 NO_STEPS = "Training with estimator made no steps. Perhaps input is empty or misspecified."
 
 
 def make_writer(
-    estimator: Estimator, directory: str, basename: str = "model.ckpt", saver: Any = None
+    workspace: Workspace, directory: str, basename: str = "model.ckpt", saver: Any = None
 ) -> CheckpointWriter:
     """A writer that keeps as many checkpoints as a v1 Saver says, or else the configuration."""
-    config = estimator._config
+    config = workspace.config
     keep_max, hours = config.keep_checkpoint_max, config.keep_checkpoint_every_n_hours
     limits = tf_private.saver_limits(saver)
     if limits is not None:
@@ -38,13 +36,13 @@ def make_writer(
 
 
 @contextlib.contextmanager
-def engine_scope(estimator: Estimator) -> Iterator[None]:
+def engine_scope(workspace: Workspace) -> Iterator[None]:
     """Eager mode, with a global seed of our own; if we drew it, ops with seeds ignore it.
 
     What the run tells is heard, and TensorFlow's own lines do not get in between.
     """
     with contextlib.ExitStack() as stack:
-        speaks = estimator._config.progress is not False
+        speaks = workspace.config.progress is not False
         ours = stack.enter_context(voice.speaking(speaks))
         on_screen = speaks and (is_live_terminal() or voice.in_notebook())
         if (ours or on_screen) and not voice.is_verbose():
@@ -52,7 +50,7 @@ def engine_scope(estimator: Estimator) -> Iterator[None]:
             stack.enter_context(tf_private.native_log_from(tf_private.ERROR))
         stack.enter_context(tf_private.eager_mode())
         stack.enter_context(tf_private.global_seed_restored())
-        if estimator._config.tf_random_seed is None:
+        if workspace.config.tf_random_seed is None:
             stack.enter_context(tf_private.explicit_seeds_stand())
         yield
 
@@ -64,22 +62,22 @@ def _look_for_devices_quietly() -> None:
         tf.config.list_physical_devices()
 
 
-def model_seed(estimator: Estimator, record: RunRecord) -> int:
+def model_seed(workspace: Workspace, record: RunRecord) -> int:
     """The user's seed, or one drawn at the first start and kept in model_dir."""
-    if estimator._config.tf_random_seed is not None:
-        return int(estimator._config.tf_random_seed)
+    if workspace.config.tf_random_seed is not None:
+        return int(workspace.config.tf_random_seed)
     if record.random_seed is None:
         record.random_seed = secrets.randbits(31)
     return record.random_seed
 
 
 @contextlib.contextmanager
-def in_use(estimator: Estimator, saver: ModelSaver, interrupts: Interrupts) -> Iterator[None]:
+def in_use(workspace: Workspace, saver: ModelSaver, interrupts: Interrupts) -> Iterator[None]:
     """Make these known to evaluations during training, and in the end let the saver finish.
 
     It does so also when training fails; the first error is the one told.
     """
-    live = estimator._live_model
+    live = workspace.live
     live.saver, live.interrupts = saver, interrupts
     try:
         yield

@@ -7,7 +7,7 @@ import logging
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -42,28 +42,26 @@ from estimand.estimator.eager.training import train_eagerly
 from estimand.estimator.resumed_input import Start
 from estimand.estimator.run_context import NO_STEPS, in_use, make_writer, model_seed
 from estimand.estimator.training_hooks import assemble
+from estimand.estimator.workspace import Workspace
 from estimand.export.deriving import TrainedOn
-from estimand.inputs.contract import ModelInput, call_input_fn
-
-if TYPE_CHECKING:
-    from estimand.estimator.estimator import Estimator
+from estimand.inputs.contract import ModelInput
 
 _log = logging.getLogger("tensorflow")
 
 
-def _tell_that_all_is_done(estimator: Estimator, latest: str | None, max_steps: Any) -> None:
+def _tell_that_all_is_done(workspace: Workspace, latest: str | None, max_steps: Any) -> None:
     step = checkpoints.checkpoint_step(latest) if latest else max_steps
     logging.getLogger("estimand").warning(
         "train: nothing to do, %s stands at step %s already (max_steps=%s). To train on, give a "
         "larger max_steps, or steps=...; to begin anew, another model_dir.",
-        estimator.model_dir,
+        workspace.model_dir,
         step,
         max_steps,
     )
 
 
 def train(
-    estimator: Estimator,
+    workspace: Workspace,
     input_fn: Callable[..., Any],
     *,
     hooks: list[Any],
@@ -71,7 +69,7 @@ def train(
     max_steps: int | None,
     saving_listeners: list[Any],
 ) -> None:
-    strategy, eagerly = estimator._config.train_distribute, estimator._config.run_eagerly
+    strategy, eagerly = workspace.config.train_distribute, workspace.config.run_eagerly
     if strategy is not None and eagerly:
         raise ConfigError(
             "RunConfig(run_eagerly=True) runs model_fn in this process alone; it does not go "
@@ -79,18 +77,18 @@ def train(
         )
     team = Team.of(in_sync(strategy))
     with (
-        teamwork.model_dir_of(estimator, team) as latest,
+        teamwork.model_dir_of(workspace, team) as latest,
         teamwork.losses_told(team),
         losses_told(strategy),
     ):
         done = max_steps and latest and checkpoints.checkpoint_step(latest) >= max_steps
         if teamwork.chief_says(team, bool(done)):
             _log.info("Skipping training since max_steps has already saved.")
-            _tell_that_all_is_done(estimator, latest, max_steps)
+            _tell_that_all_is_done(workspace, latest, max_steps)
             return
-        run = _Run.start(estimator, latest, team)
+        run = _Run.start(workspace, latest, team)
         with (
-            estimator._live_model.training(),
+            workspace.live.training(),
             faults.told_plainly(lambda: run.given, eager=eagerly),
         ):
             if uses_servers(strategy):
@@ -107,7 +105,7 @@ def train(
 class _Run:
     """The state of one training call."""
 
-    estimator: Estimator
+    workspace: Workspace
     latest: str | None
     record: RunRecord
     meta: dict[str, Any]
@@ -126,28 +124,28 @@ class _Run:
     resumes: bool = False
 
     @classmethod
-    def start(cls, estimator: Estimator, latest: str | None, team: Team | None) -> _Run:
+    def start(cls, workspace: Workspace, latest: str | None, team: Team | None) -> _Run:
         if team is not None and not team.is_chief:
             plan = teamwork.follow(team)
-            estimator._live_model.forget_if(plan.forget)
-            return cls(estimator, None, plan.record, {}, plan.seed, team, resumes=plan.resumes)
-        record = RunRecord.load(estimator.model_dir)
+            workspace.live.forget_if(plan.forget)
+            return cls(workspace, None, plan.record, {}, plan.seed, team, resumes=plan.resumes)
+        record = RunRecord.load(workspace.model_dir)
         meta = (checkpoints.read_meta(latest) if latest else None) or {}
-        run = cls(estimator, latest, record, meta, model_seed(estimator, record), team)
+        run = cls(workspace, latest, record, meta, model_seed(workspace, record), team)
         interrupted = bool(meta) and not meta.get("complete", True)
         # Where workers do not wait for each other, there is no one place in the input to go on.
-        interrupted &= not uses_servers(estimator._config.train_distribute)
+        interrupted &= not uses_servers(workspace.config.train_distribute)
         run.resumes = interrupted and "input_seed" in record.extra
         if not run.resumes:
             # A new call begins its input anew, in an order of its own; a resumed one repeats
             # the order of the call that was interrupted.
-            fixed = estimator._config.tf_random_seed is not None
+            fixed = workspace.config.tf_random_seed is not None
             record.extra["input_seed"] = run.seed if fixed else secrets.randbits(31)
             record.block_mode = None
             record.extra.pop("block_mode_from_step", None)
-        record.save(estimator.model_dir)
+        record.save(workspace.model_dir)
         if team is not None:
-            teamwork.lead(team, estimator, record, run.seed, resumes=run.resumes)
+            teamwork.lead(team, workspace, record, run.seed, resumes=run.resumes)
         return run
 
     @property
@@ -158,23 +156,23 @@ class _Run:
     # Before the first step
 
     def prepare(self, input_fn: Callable[..., Any]) -> None:
-        estimator, live = self.estimator, self.estimator._live_model
+        workspace, live = self.workspace, self.workspace.live
         given = self._call_input_fn(input_fn)
         self.trace = live.trace(
             ModeKeys.TRAIN,
             given.element_spec,
             self.seed,
-            distributed=estimator._config.train_distribute is not None,
+            distributed=workspace.config.train_distribute is not None,
         )
         self.session = TracedSession(self.trace)
-        self._data_check = DataCheck(self.trace, given, wanted=estimator._config.check_data)
+        self._data_check = DataCheck(self.trace, given, wanted=workspace.config.check_data)
         self._fill_variables()
         if self.team is not None:
             self.team.take_from_chief(list(self.trace.variables.saved().values()))
         self.feeder = self._feeder(given)
         self.session.next_batch = self.feeder.next_batch
         self.session.on_run = live.store.mark_changed
-        if estimator._config.save_input_position:
+        if workspace.config.save_input_position:
             resumable = given.resumable and not isinstance(self.feeder, LookaheadFeeder)
             self.position = InputPosition(self.feeder, given.dataset, resumable=resumable)
         initialization.start_locals(self.trace, self.session)
@@ -184,25 +182,21 @@ class _Run:
             self.trace.draws.start(int(self.meta.get(DRAWS, self.start_step)))
 
     def _call_input_fn(self, input_fn: Callable[..., Any]) -> ModelInput:
-        estimator = self.estimator
+        workspace = self.workspace
         if self.leads:
-            estimator._forget_what_is_gone()
+            workspace.forget_what_is_gone()
         input_seed = self.record.extra.get("input_seed", self.seed)
-        estimator._live_model.seed_input(ModeKeys.TRAIN, input_seed)
-        self.given = call_input_fn(
-            input_fn,
-            mode=ModeKeys.TRAIN,
-            params=estimator.params,
-            config=estimator.config,
-            input_context=input_context(estimator._config.train_distribute),
+        workspace.live.seed_input(ModeKeys.TRAIN, input_seed)
+        self.given = workspace.call_input_fn(
+            input_fn, ModeKeys.TRAIN, input_context(workspace.config.train_distribute)
         )
-        estimator._trained_on = TrainedOn.of(self.given)
-        self.given = own_share(self.given, input_fn, estimator._config.train_distribute)
+        workspace.trained_on = TrainedOn.of(self.given)
+        self.given = own_share(self.given, input_fn, workspace.config.train_distribute)
         self._again = functools.partial(self._call_input_fn, input_fn)
         return self.given
 
     def _feeder(self, given: ModelInput) -> Feeder:
-        config = self.estimator._config
+        config = self.workspace.config
         resumes = self.resumes and config.save_input_position
         where = self.meta.get("input") if resumes and self.leads else None
         start = Start.at(where, given, self.latest)
@@ -215,23 +209,21 @@ class _Run:
 
     def _fill_variables(self) -> None:
         assert self.trace is not None and self.session is not None
-        store = self.estimator._live_model.store
+        store = self.workspace.live.store
         if not self.leads:  # the values come from the chief
             initialization.initialize(self.trace, self.session, None)
             return
         if self.latest is None:
             if not store.only_in_memory:
-                checkpoints.warn_of_unusable(self.estimator.model_dir, None)
-                initialization.initialize(
-                    self.trace, self.session, self.estimator._warm_start_settings
-                )
+                checkpoints.warn_of_unusable(self.workspace.model_dir, None)
+                initialization.initialize(self.trace, self.session, self.workspace.warm_start)
             return
         used = initialization.restore(
             self.trace,
             store,
             self.session,
             self.latest,
-            fall_back=self.estimator.model_dir,
+            fall_back=self.workspace.model_dir,
             on_read=lambda path: voice.tell("resumed from %s", path),
         )
         if used != self.latest:  # the newest was damaged: its input position is no use, either
@@ -249,16 +241,16 @@ class _Run:
         trace, feeder, session = self.trace, self.feeder, self.session
         check = self._data_check
         assert trace and feeder and session and check
-        config = self.estimator._config
+        config = self.workspace.config
         target = self.start_step + steps if steps is not None else max_steps
         saver = self._saver(trace, session)
         self._mark_call_begun()
         program = self._program(trace)
         all_hooks = assemble(trace, config, hooks, saving_listeners)
         choice = BlockModeChoice(
-            program, feeder, self.record, config, self.estimator.model_dir, all_hooks
+            program, feeder, self.record, config, self.workspace.model_dir, all_hooks
         )
-        store = self.estimator._live_model.store
+        store = self.workspace.live.store
         runner = HookRunner(all_hooks, trace, session, store=store)
         before_hooks = set(trace.variables.by_name)
 
@@ -271,7 +263,7 @@ class _Run:
 
         with (
             Interrupts() as interrupts,
-            in_use(self.estimator, saver, interrupts),
+            in_use(self.workspace, saver, interrupts),
             self._progress(target) as line,
         ):
             loop = TrainingLoop(
@@ -296,19 +288,19 @@ class _Run:
                 raise
             finally:
                 if runner.graph_changed:
-                    self.estimator._live_model.drop(trace)
+                    self.workspace.live.drop(trace)
             saver.wait()
             teamwork.ended(self.team, trace, interrupts)
         self._finish(loop, saver, interrupted=interrupts.received is not None)
         interrupts.leave(loop.global_step(), saved=saver.last_path is not None)
 
     def _saver(self, trace: Any, session: Any) -> ModelSaver:
-        saver, store = v1_saver(trace), self.estimator._live_model.store
+        saver, store = v1_saver(trace), self.workspace.live.store
         return ModelSaver(
             trace,
             session,
-            lambda directory, basename: make_writer(self.estimator, directory, basename, saver),
-            self.estimator.model_dir,
+            lambda directory, basename: make_writer(self.workspace, directory, basename, saver),
+            self.workspace.model_dir,
             self.position,
             changes=lambda: store.changes,
             restored_step=None if self.latest is None else self.start_step,
@@ -316,9 +308,9 @@ class _Run:
 
     def _finish(self, loop: Any, saver: ModelSaver, *, interrupted: bool) -> None:
         if self.leads:
-            EventWriter.get(self.estimator.model_dir).flush()
+            EventWriter.get(self.workspace.model_dir).flush()
         if saver.last_path is not None and saver.is_current(saver.last_path):
-            self.estimator._live_model.store.mark_loaded(saver.origins(saver.last_path))
+            self.workspace.live.store.mark_loaded(saver.origins(saver.last_path))
             if not interrupted:
                 checkpoints.mark_meta(saver.last_path, complete=True)
         if loop.last_loss is None:
@@ -330,12 +322,12 @@ class _Run:
     def _program(self, trace: Trace) -> Any:
         def make() -> Any:
             targets = [trace.spec.train_op, *trace.step_effects]
-            servers = self.estimator._live_model.store.servers
+            servers = self.workspace.live.store.servers
             if servers is not None:
                 return ServedProgram(trace, targets, trace.spec.loss, servers)
             return StepProgram(trace, targets, trace.spec.loss)
 
-        return self.estimator._live_model.program(trace, "train", make)
+        return self.workspace.live.program(trace, "train", make)
 
     def _on_first_batch(self, choose: OnFirstBatch | None) -> OnFirstBatch | None:
         check = self._data_check
@@ -360,13 +352,13 @@ class _Run:
             checkpoints.mark_meta(self.latest, complete=False, input={"kind": "start"})
 
     def _progress(self, target: int | None) -> Progress:
-        if self.leads and self.estimator._config.progress is not False:
+        if self.leads and self.workspace.config.progress is not False:
             to = "" if target is None else f" to {target:,}"
             voice.tell(
                 "training from step %s%s in %s",
                 f"{self.start_step:,}",
                 to,
-                self.estimator.model_dir,
+                self.workspace.model_dir,
                 about=voice.PROGRESS,
             )
-        return Progress(target, self.start_step, self.estimator._config.progress)
+        return Progress(target, self.start_step, self.workspace.config.progress)

@@ -6,16 +6,14 @@ import difflib
 import logging
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from estimand.core import old_code, tf_private
 from estimand.core.errors import NoCheckpointError
 from estimand.engine.checkpoints import api as checkpoints
-
-if TYPE_CHECKING:
-    from estimand.estimator.estimator import Estimator
+from estimand.estimator.workspace import Workspace
 
 # Not that of TensorFlow, whose chatter programs switch off.
 _log = logging.getLogger("estimand")
@@ -23,10 +21,10 @@ _MOST_NAMES = 4
 _MOST_NEIGHBOURS = 1000
 
 
-def has_random_weights(estimator: Estimator, trace: Any) -> bool:
+def has_random_weights(workspace: Workspace, trace: Any) -> bool:
     """Whether nothing has ever set the variables of a model for which there is no checkpoint."""
-    live = estimator._live_model
-    if live.store.only_in_memory or live.saver is not None or starts_elsewhere(estimator):
+    live = workspace.live
+    if live.store.only_in_memory or live.saver is not None or starts_elsewhere(workspace):
         return False
     scaffold = trace.spec.scaffold
     if scaffold is not None and scaffold.init_fn is not None:
@@ -38,34 +36,34 @@ def has_random_weights(estimator: Estimator, trace: Any) -> bool:
     return any(v.trainable and id(v) not in foreign for v in trace.variables.saved().values())
 
 
-def starts_elsewhere(estimator: Estimator) -> bool:
+def starts_elsewhere(workspace: Workspace) -> bool:
     """Whether the first values are somebody's: a warm start's, or those of a Keras model."""
-    return estimator._warm_start_settings is not None or estimator._brings_weights
+    return workspace.warm_start is not None or workspace.brings_weights
 
 
-def nothing_to_evaluate(estimator: Estimator) -> bool:
+def nothing_to_evaluate(workspace: Workspace) -> bool:
     """Whether a process that has not trained would evaluate values that nobody has set."""
-    return estimator.latest_checkpoint() is None and not starts_elsewhere(estimator)
+    return workspace.latest_checkpoint() is None and not starts_elsewhere(workspace)
 
 
-def refuse_or_warn(estimator: Estimator, trace: Any, purpose: str, allowed: bool) -> None:
+def refuse_or_warn(workspace: Workspace, trace: Any, purpose: str, allowed: bool) -> None:
     """Before `purpose`, evaluate or predict, goes on with initial values."""
-    if allowed or not has_random_weights(estimator, trace):
+    if allowed or not has_random_weights(workspace, trace):
         return
     if purpose == "evaluate":
         _log.warning(
             "evaluate: THE MODEL IS NOT TRAINED. %s. The metrics are those of random weights.",
-            what_is_there(estimator.model_dir),
+            what_is_there(workspace.model_dir),
         )
         return
-    if old_code.expected or estimator._predicts_untrained:
+    if old_code.expected or workspace.predicts_untrained:
         _log.warning(
             "predict: THE MODEL IS NOT TRAINED. %s. The predictions come from random weights.",
-            what_is_there(estimator.model_dir),
+            what_is_there(workspace.model_dir),
         )
         return
     raise NoCheckpointError(
-        f"predict: the model is not trained. {what_is_there(estimator.model_dir)}. Call train "
+        f"predict: the model is not trained. {what_is_there(workspace.model_dir)}. Call train "
         "first, or give the model_dir of a trained model. To predict with random weights, write "
         "predict(..., untrained=True)."
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import copy
 import datetime
 import json
 import os
@@ -60,13 +61,12 @@ class Notes:
     extra: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, estimator: Any, checkpoint: str) -> Notes:
-        function = getattr(estimator, "_model_fn", None)
-        function = getattr(function, "func", function)
+    def of(cls, model_fn: Any, model_dir: str, params: Any, checkpoint: str) -> Notes:
+        function = getattr(model_fn, "func", model_fn)
         name = getattr(function, "__qualname__", type(function).__name__)
         module = getattr(function, "__module__", "")
         return cls(
-            f"{module}.{name}", estimator.model_dir, checkpoint, estimator.params,
+            f"{module}.{name}", model_dir, checkpoint, copy.deepcopy(params),
             extra=dict(_noted.get() or {}),
         )  # fmt: skip
 

@@ -84,7 +84,7 @@ def main() -> None:
     hooks = [watch] if given.get("hooks", True) else []
     estimator.train(input_fn, max_steps=given.get("max_steps"), hooks=hooks)
     result = {"losses": watch.losses, "chief": config.is_chief}
-    step = estimator._live_model._traces["train"]
+    step = estimator._workspace.live._traces["train"]
     (trace,) = step.values()
     result["values"] = {
         name: variable.numpy().ravel().tolist()

@@ -356,9 +356,9 @@ def test_evaluating_changes_nothing_that_training_writes(tmp_path: Path) -> None
     one = estimator(averaged, tmp_path, eager=True)
     one.train(input_fn, steps=2)
     names = one.get_variable_names()
-    before = {v.name: v.numpy() for v in one._live_model.store.variables()}
+    before = {v.name: v.numpy() for v in one._workspace.live.store.variables()}
     one.evaluate(input_fn, steps=2)
-    after = {v.name: v.numpy() for v in one._live_model.store.variables()}
+    after = {v.name: v.numpy() for v in one._workspace.live.store.variables()}
     assert before.keys() == after.keys() and len(before) == len(names)
     for name, value in before.items():
         np.testing.assert_array_equal(after[name], value)

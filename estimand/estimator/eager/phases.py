@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -22,9 +22,7 @@ from estimand.engine.tracing.trace import pack_batch
 from estimand.engine.warm_start import apply as warm_start
 from estimand.estimator.eager.hooks import EagerHooks, EagerSession
 from estimand.estimator.untrained import refuse_or_warn
-
-if TYPE_CHECKING:
-    from estimand.estimator.estimator import Estimator
+from estimand.estimator.workspace import Workspace
 
 _log = logging.getLogger("tensorflow")
 _train = tf.compat.v1.train
@@ -178,7 +176,7 @@ def initialized(
 
 
 def build(
-    estimator: Estimator,
+    workspace: Workspace,
     runner: EagerRunner,
     element_spec: Any,
     first_batch: Sequence[tf.Tensor],
@@ -189,17 +187,17 @@ def build(
 ) -> EagerTrace:
     """Make the variables: by running the model function once, on a batch that does not count."""
     trace = try_out(runner, element_spec, first_batch)
-    latest = checkpoint_path or estimator.latest_checkpoint()
+    latest = checkpoint_path or workspace.latest_checkpoint()
     if latest is not None:
         runner.store.mark_changed()  # by the batch that does not count
         session: Any = EagerSession(trace)
-        fall_back = None if checkpoint_path else estimator.model_dir
+        fall_back = None if checkpoint_path else workspace.model_dir
         used = initialization.restore(trace, runner.store, session, latest, fall_back=fall_back)
         if runner.mode == ModeKeys.TRAIN:
             initialization.expect_the_rest(trace, runner.store, used)
         return trace
     if purpose is not None:
-        refuse_or_warn(estimator, trace, purpose, untrained)
+        refuse_or_warn(workspace, trace, purpose, untrained)
     if not runner.store.only_in_memory:
         for variable in trace.variables.by_name.values():
             initial = getattr(variable, "_estimand_first_value", None)
@@ -207,10 +205,10 @@ def build(
                 variable.assign(initial)
         for name, value in trace.outside_values.items():
             trace.variables.by_name[name].assign(value)
-        if estimator._warm_start_settings is not None:
+        if workspace.warm_start is not None:
             saved = trace.variables.saved()
             trainable = {n for n, v in saved.items() if v.trainable}
-            warm_start.warm_start(estimator._warm_start_settings, saved, trainable)
+            warm_start.warm_start(workspace.warm_start, saved, trainable)
     return trace
 
 

@@ -29,11 +29,11 @@ def train_eagerly(
     max_steps: int | None,
 ) -> None:
     """Like `run.loop`, with the model function run in Python at every step."""
-    config, store = run.estimator._config, run.estimator._live_model.store
+    config, store = run.workspace.config, run.workspace.live.store
     given = run._call_input_fn(input_fn)
     tf.random.set_seed(run.seed)
-    runner = run.estimator._eager_runner(ModeKeys.TRAIN, run.seed)
-    from_scratch = run.latest is None and run.estimator._warm_start_settings is None
+    runner = run.workspace.eager_runner(ModeKeys.TRAIN, run.seed)
+    from_scratch = run.latest is None and run.workspace.warm_start is None
     try:
         if from_scratch:
             # There are no variables before the first step. It is run once, taken back so
@@ -48,7 +48,7 @@ def train_eagerly(
         else:
             first_step = None
             first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
-            trace = eager.build(run.estimator, runner, given.element_spec, first)
+            trace = eager.build(run.workspace, runner, given.element_spec, first)
             # A Dataset that was read from, if only one batch, shuffles anew the next time.
             given = run._again()
             run.feeder = run._feeder(given)
@@ -70,12 +70,12 @@ def train_eagerly(
     target = run.start_step + steps if steps is not None else max_steps
     with (
         Interrupts() as interrupts,
-        in_use(run.estimator, saver, interrupts),
+        in_use(run.workspace, saver, interrupts),
         run._progress(target) as line,
     ):
         loop = eager.EagerLoop(
             runner, run.feeder, given.element_spec, trace, all_hooks, saver.save,
-            run.estimator.model_dir, config.log_step_count_steps, first_step,
+            run.workspace.model_dir, config.log_step_count_steps, first_step,
             after_first_step=lambda: setattr(saver, "position", run.position),
             variables_made=saver.take_in, on_step=line.update,
         )  # fmt: skip

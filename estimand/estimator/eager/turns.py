@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from estimand.core.errors import ModelBusyError
 from estimand.engine.tracing.live_model import LiveModel
-
-if TYPE_CHECKING:
-    from estimand.estimator.estimator import Estimator
+from estimand.estimator.workspace import Workspace
 
 
-def begin(estimator: Estimator, verb: str) -> None:
+def begin(workspace: Workspace, verb: str) -> None:
     """Before anything is built: refuse what would disturb a training in another thread."""
-    live = estimator._live_model
+    live = workspace.live
     with live.lock:
         _check_thread(live, verb)
         if not live.is_trained:
-            estimator._forget_what_is_gone()
+            workspace.forget_what_is_gone()
 
 
 def _check_thread(live: LiveModel, verb: str) -> None:
@@ -38,9 +36,9 @@ def _check_thread(live: LiveModel, verb: str) -> None:
 
 
 @contextlib.contextmanager
-def values_lent(estimator: Estimator, verb: str) -> Iterator[None]:
+def values_lent(workspace: Workspace, verb: str) -> Iterator[None]:
     """Inside, variables may be given other values; a training in this thread gets its own back."""
-    live = estimator._live_model
+    live = workspace.live
     with live.lock:
         _check_thread(live, verb)
         if not live.is_trained:
@@ -67,10 +65,10 @@ def all_at_once(dataset: tf.data.Dataset, start: Callable[[], Iterator[Any]]) ->
 
 
 def in_turn(
-    estimator: Estimator, batches: Iterator[Any], ensure_values: Callable[[], None]
+    workspace: Workspace, batches: Iterator[Any], ensure_values: Callable[[], None]
 ) -> Iterator[Any]:
     """One batch after another, with the values that the prediction began with."""
-    live = estimator._live_model
+    live = workspace.live
     while True:
         with live.lock:
             if live.is_trained:

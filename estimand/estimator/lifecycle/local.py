@@ -35,6 +35,7 @@ from estimand.estimator.lifecycle.evaluator import (
 from estimand.estimator.lifecycle.schedule import EvaluationSchedule
 from estimand.estimator.lifecycle.table import ResultsTable
 from estimand.estimator.reading import newest_checkpoint, wait_for_files
+from estimand.estimator.workspace import Workspace
 from estimand.export.best import loss_smaller
 from estimand.hooks import CheckpointSaverHook, LoopHook, stop_record
 from estimand.hooks.early_stopping import EarlyStoppingHook
@@ -88,6 +89,7 @@ class LocalEvaluation:
         min_steps_between: int = 0,
     ) -> None:
         self._estimator = estimator
+        self._workspace = Workspace.of(estimator)
         self._max_steps = train_spec.max_steps
         self._early = [h for h in train_spec.hooks if isinstance(h, EarlyStoppingHook)]
         self._has_saver = any(isinstance(h, _SAVERS) for h in train_spec.hooks)
@@ -159,13 +161,13 @@ class LocalEvaluation:
     def checkpoint_saved(self, step: int) -> bool:
         """Evaluate the checkpoint just taken, where that is due; True if training should stop."""
         first, self._started = not self._started, True
-        if _was_interrupted(self._estimator):
+        if self._workspace is not None and self._workspace.is_interrupted:
             _log.info("Skip the current checkpoint eval: the program was told to end.")
             return False
         due = self._left_over(step) if first else self._due(step)
         if not due:
             return False
-        return self._evaluate(due, newest_checkpoint(self._estimator), step)
+        return self._evaluate(due, self._newest_checkpoint(), step)
 
     def _due(self, step: int) -> list[SpecEvaluator]:
         due = []
@@ -212,7 +214,7 @@ class LocalEvaluation:
         self._stopped_early |= any(wishes)
         for one in due:
             if one.spec.exporters:
-                wait_for_files(self._estimator)
+                self._wait_for_files()
             one.export(final=self._is_final(one.step))
         return any(wishes)
 
@@ -220,12 +222,21 @@ class LocalEvaluation:
         reached = self._max_steps is not None and step is not None and step >= self._max_steps
         return reached or self._stopped_early
 
+    def _newest_checkpoint(self) -> str | None:
+        if self._workspace is None:
+            return self._estimator.latest_checkpoint()
+        return newest_checkpoint(self._workspace)
+
+    def _wait_for_files(self) -> None:
+        if self._workspace is not None:
+            wait_for_files(self._workspace)
+
     # After
 
     def finish(self) -> None:
         """Evaluate the last checkpoint, unless that has been done; tell exporters it is final."""
         self._stopped_early |= any(hook.reason is not None for hook in self._early)
-        path = newest_checkpoint(self._estimator)
+        path = self._newest_checkpoint()
         if path is None:
             _log.warning(
                 "There was no new checkpoint after the training, so nothing was evaluated. Is "
@@ -276,9 +287,3 @@ class SaveForEvaluationHook(LoopHook):
         saver = next((h for h in hooks if isinstance(h, CheckpointSaverHook)), None)
         if saver is not None and saver.save_now(run_context.session):
             run_context.request_stop()
-
-
-def _was_interrupted(estimator: Any) -> bool:
-    live = getattr(estimator, "_live", None)
-    interrupts = None if live is None else live.interrupts
-    return interrupts is not None and interrupts.received is not None
