@@ -23,14 +23,15 @@ from estimand.engine.model_dir import anchored
 from estimand.engine.warm_start import apply as warm_start
 from estimand.estimator import (
     checks,
-    cluster_training,
     evaluating,
     exporting,
     predicting,
-    training,
 )
 from estimand.estimator.model_fn import call_model_fn, check_model_fn
 from estimand.estimator.run_context import engine_scope
+from estimand.estimator.training import cluster
+from estimand.estimator.training.prepared import Wishes
+from estimand.estimator.training.train import train
 from estimand.estimator.workspace import Workspace
 
 _log = logging.getLogger("tensorflow")
@@ -149,18 +150,14 @@ class Estimator:
             checks.steps(steps, max_steps)
             checks.trains_here(self._config)
             hooks, saving_listeners = checks.hooks(hooks), checks.saving_listeners(saving_listeners)
-            if cluster_training.serves(self._config):
-                cluster_training.serve_chief(self._workspace)
+            if cluster.serves(self._config):
+                cluster.serve_chief(self._workspace)
                 return self
-            with engine_scope(self._workspace), cluster_training.taking_part(self._workspace):
-                training.train(
-                    self._workspace,
-                    input_fn,
-                    hooks=hooks,
-                    steps=checks.whole(steps),
-                    max_steps=checks.whole(max_steps),
-                    saving_listeners=saving_listeners,
+            with engine_scope(self._workspace), cluster.taking_part(self._workspace):
+                asked = Wishes(
+                    hooks, saving_listeners, checks.whole(steps), checks.whole(max_steps)
                 )
+                train(self._workspace, input_fn, asked)
         return self
 
     def evaluate(

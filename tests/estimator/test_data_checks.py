@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import estimand as est
 from estimand.core import expectations
-from estimand.estimator import data_checks
+from estimand.estimator.training import data_checks
 
 ROWS = 32
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import estimand as est
 from estimand.core.errors import ConfigError
-from estimand.estimator import training_hooks
+from estimand.estimator.training import hooks as training_hooks
 
 SPEC = est.EstimatorSpec("train", loss=tf.constant(0.0), train_op=tf.constant(0.0))
 LISTENER = est.CheckpointSaverListener()

@@ -13,14 +13,15 @@ import tensorflow as tf
 
 from estimand.core.errors import InputError
 from estimand.engine.distributed.stopping import StopVote
-from estimand.engine.distributed.team import Team
-from estimand.engine.feeding.feeder import Feeder, Unpack
+from estimand.engine.feeding.feeder import Feeder, Together, Unpack
 
 _Optional = tf.experimental.Optional
 
 
 class LookaheadFeeder(Feeder):
     """Gives batches, and votes to stop with the last one."""
+
+    has_position = False  # it is one batch ahead
 
     def __init__(
         self, dataset: tf.data.Dataset, unpack: Unpack, *, stop: StopVote, **options: Any
@@ -36,11 +37,11 @@ class LookaheadFeeder(Feeder):
         self._stop = stop
         self.size, self.may_end_unexpectedly = None, False
 
-    def agree(self, team: Team) -> None:
-        """Before the first batch: whether everybody has one."""
+    def agree(self, team: Together) -> None:
         _, more = self.iterator.get_next()
-        if not team.least(int(more)):
+        if not team.least(int(more)):  # somebody has no first batch
             self.size = self.batches
+        super().agree(team)
 
     def draw(self, iterator: Any) -> list[tf.Tensor]:
         batch, more = iterator.get_next()

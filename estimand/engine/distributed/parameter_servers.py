@@ -20,13 +20,12 @@ import tensorflow as tf
 
 from estimand.cluster.addresses import answers
 from estimand.core import tf_private
-from estimand.core.errors import ClusterError
 from estimand.engine.tracing.engine_variable import EngineVariable
 
 _SERVER = "/job:ps/replica:0/task:{}/device:CPU:0"
 _SECONDS_BETWEEN_LOOKS = 5.0
 _LOOKS_IN_VAIN = 2
-_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError)
+LOST = (tf.errors.UnavailableError, tf.errors.AbortedError)
 
 
 def uses_servers(strategy: tf.distribute.Strategy | None) -> bool:
@@ -158,28 +157,14 @@ def answer_of(scheduled: Any, strategy: tf.distribute.Strategy) -> Any:
     return results[0]
 
 
-@contextlib.contextmanager
-def losses_told(strategy: tf.distribute.Strategy | None) -> Iterator[None]:
-    """Say in one sentence that a parameter server was lost."""
-    try:
-        yield
-    except _LOST as error:
-        if not uses_servers(strategy):
-            raise
-        raise ClusterError(
-            f"Training cannot go on: {_lost_servers(strategy)}, and the variables with it. The "
-            "last checkpoint is intact: start all processes again and training continues from "
-            "there."
-        ) from error
-
-
 def _gone(strategy: Any) -> list[str]:
     """The servers that do not answer."""
     addresses = tf_private.cluster_of_servers(strategy).job_tasks("ps")
     return [f"ps {i} at {a}" for i, a in enumerate(addresses) if not answers(a)]
 
 
-def _lost_servers(strategy: Any) -> str:
+def lost_servers(strategy: Any) -> str:
+    """Which do not answer, in words."""
     gone = _gone(strategy)
     if not gone:
         return "a parameter server, or the way to it, was lost"

@@ -25,17 +25,15 @@ _SUMMABLE = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64
 
 
 class Team:
-    """This process and the others. Each method must be called by all, in the same order."""
+    """This process by itself: what it says goes."""
 
-    def __init__(self, strategy: tf.distribute.Strategy) -> None:
-        self._strategy = strategy
-        self.size = workers(strategy)
-        self.number = number_of_worker(strategy)
+    size = 1
+    number = 0
 
-    @classmethod
-    def of(cls, strategy: tf.distribute.Strategy | None) -> Team | None:
-        """The team that trains under `strategy`; None: this process trains alone."""
-        return cls(strategy) if strategy is not None and workers(strategy) > 1 else None
+    @staticmethod
+    def of(strategy: tf.distribute.Strategy | None) -> Team:
+        """The team that trains under `strategy`."""
+        return _Several(strategy) if strategy is not None and workers(strategy) > 1 else Team()
 
     @property
     def is_chief(self) -> bool:
@@ -44,22 +42,41 @@ class Team:
 
     def from_chief(self, values: Sequence[int]) -> list[int]:
         """What the chief gave for `values`."""
+        return [int(value) for value in values]
+
+    def least(self, value: int | None) -> int | None:
+        """The smallest that anyone gave; None counts as endless."""
+        return value
+
+    def wait(self) -> None:
+        """Until all have come here."""
+
+    def take_from_chief(self, variables: Sequence[tf.Variable]) -> None:
+        """Give `variables` the values that they have in the chief."""
+
+
+class _Several(Team):
+    """This process and the others. Each method must be called by all, in the same order."""
+
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
+        self._strategy = strategy
+        self.size = workers(strategy)
+        self.number = number_of_worker(strategy)
+
+    def from_chief(self, values: Sequence[int]) -> list[int]:
         mine = np.array(values if self.is_chief else [0] * len(values), np.int64)
         return [int(v) for v in self._total(tf.constant(mine))]
 
     def least(self, value: int | None) -> int | None:
-        """The smallest that anyone gave; None counts as endless."""
         row: np.ndarray = np.zeros(self.size, np.int64)
         row[self.number] = _NONE if value is None else value
         given = [int(v) for v in self._total(tf.constant(row)) if int(v) != _NONE]
         return min(given, default=None)
 
     def wait(self) -> None:
-        """Until all have come here."""
         self.from_chief([0])
 
     def take_from_chief(self, variables: Sequence[tf.Variable]) -> None:
-        """Give `variables` the values that they have in the chief."""
         by_type: dict[tf.DType, list[Any]] = {}
         for variable in variables:
             numeric = variable.dtype.is_floating or variable.dtype.is_integer

@@ -43,6 +43,7 @@ class EagerTrace:
     # Of all others, by their identity.
     at_start: dict[int, tf.Tensor] = field(default_factory=dict)
     draws: randomness.Draws | None = None
+    stop: None = None  # it never runs beside others
 
     def value_before(self, name: str) -> tf.Tensor:
         """What a variable held before this step."""

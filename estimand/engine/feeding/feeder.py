@@ -7,7 +7,7 @@ import functools
 import logging
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import tensorflow as tf
 
@@ -36,12 +36,21 @@ _HARMLESS_STATE = re.compile(
 Unpack = Callable[[Any], tuple[Any, Any]]
 
 
+class Together(Protocol):
+    """Processes that read an input each, and take their steps together."""
+
+    def least(self, value: int | None) -> int | None: ...
+
+
 class Feeder:
     """Gives batches to a traced function, and knows how many were given.
 
     `with_labels=False` drops the labels, as prediction does. With several `replicas` what is
     given at once, and counted, are as many batches of the input, one for each.
     """
+
+    # Whether its iterator stands where the training does.
+    has_position = True
 
     def __init__(
         self,
@@ -75,6 +84,15 @@ class Feeder:
     @property
     def remaining(self) -> int | None:
         return None if self.size is None else max(0, self.size - self.batches)
+
+    def agree(self, team: Together) -> None:
+        """Before the first step of several processes: all end with the first that has to."""
+        mine = self.remaining
+        remaining = team.least(mine)
+        if remaining is not None:
+            if mine is not None:
+                self.left_over += (mine - remaining) * self.replicas
+            self.size = self.batches + remaining
 
     def flatten(self, element: Any) -> list[tf.Tensor]:
         features, labels = self._unpack(element)

@@ -28,10 +28,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
-from estimand.engine.distributed.lookahead import LookaheadFeeder
-from estimand.engine.distributed.mirrored import copies
-from estimand.engine.distributed.team import Team
-from estimand.engine.feeding.feeder import Feeder
+from estimand.engine.feeding.feeder import Feeder, Together
 from estimand.engine.hook_calls import fetching
 from estimand.engine.hook_calls.runner import HookRunner, Look
 from estimand.engine.running.interrupts import Interrupts
@@ -68,7 +65,7 @@ class TrainingLoop:
         on_block: Callable[[int, Any], None],
         after_begin: Callable[[], OnFirstBatch | None] = lambda: None,
         max_steps_per_call: int | None = None,
-        team: Team | None = None,
+        team: Together,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._team = team
@@ -101,10 +98,8 @@ class TrainingLoop:
         return list(self._hooks.hooks)
 
     def global_step(self) -> int:
-        step = copies(self.trace.global_step)[0]
         with tf_private.eager_mode():  # hooks also ask while the graph is the default one
-            # `step.numpy()` takes four times as long, and is asked for at every look.
-            return int(tf.raw_ops.ReadVariableOp(resource=step.handle, dtype=step.dtype))
+            return self.trace.step_now()
 
     def save_checkpoint(self, step: int, **options: Any) -> str:
         with tf_private.eager_mode():
@@ -123,8 +118,7 @@ class TrainingLoop:
         self._on_first_batch = self._after_begin()
         self._step = self.global_step()
         self._hooks.after_create_session(self._step)
-        if self._team is not None:
-            self._agree_on_the_end(self._team)
+        self._agree_on_the_end()
         # A hook may end the run the way an input does, by raising one of these.
         with contextlib.suppress(tf.errors.OutOfRangeError, StopIteration):
             self._run_blocks()
@@ -143,19 +137,12 @@ class TrainingLoop:
                 self._tell_of_an_early_end()
                 break
 
-    def _agree_on_the_end(self, team: Team) -> None:
+    def _agree_on_the_end(self) -> None:
         """All processes end with the first one that reaches its last step or batch."""
-        assert self.trace.stop is not None
-        self.trace.stop.reset()
-        self._target = team.least(self._last_step())
-        if isinstance(self._feeder, LookaheadFeeder):
-            self._feeder.agree(team)
-        mine = self._feeder.remaining
-        remaining = team.least(mine)
-        if remaining is not None:
-            if mine is not None:
-                self._feeder.left_over += (mine - remaining) * self._feeder.replicas
-            self._feeder.size = self._feeder.batches + remaining
+        if self.trace.stop is not None:
+            self.trace.stop.reset()
+            self._target = self._team.least(self._last_step())
+            self._feeder.agree(self._team)
 
     def _tell_what_is_left_over(self) -> None:
         if self._feeder.left_over:
@@ -182,7 +169,7 @@ class TrainingLoop:
         interrupted = self._interrupts.received is not None
         wanted = self._stop_reason is not None or self._hooks.stop_requested or interrupted
         stop = self.trace.stop
-        if stop is None or self._team is None:
+        if stop is None:
             return reached or wanted
         if wanted and not reached:
             stop.cast(interrupted=interrupted)  # all see it with the next step

@@ -143,6 +143,11 @@ class Trace:
         self._pruned.clear()
         self.binding += 1
 
+    def step_now(self) -> int:
+        """The global step; `numpy()` takes four times as long, and it is asked for often."""
+        step = copies(self.global_step)[0]
+        return int(tf.raw_ops.ReadVariableOp(resource=step.handle, dtype=step.dtype))
+
     def needs_input(self, fetches: Sequence[tf.Tensor | tf.Operation]) -> bool:
         """Whether computing `fetches` needs a batch."""
         needed = effects.ancestors(getattr(f, "op", f) for f in fetches)

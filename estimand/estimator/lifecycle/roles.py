@@ -10,10 +10,10 @@ from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
 from estimand.core.spec import EvalSpec, TrainSpec
 from estimand.engine.checkpoints import api as checkpoints
-from estimand.estimator import cluster_training
 from estimand.estimator.lifecycle.continuous import evaluate_continuously
 from estimand.estimator.lifecycle.evaluator import evaluators_of, last_results
 from estimand.estimator.lifecycle.local import run_local
+from estimand.estimator.training import cluster
 from estimand.hooks import stop_record
 from estimand.hooks.early_stopping import EarlyStoppingHook
 
@@ -83,7 +83,7 @@ def run_ps(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> None:
             f"with parameter servers. It is {estimator.config.task_type} "
             f"{estimator.config.task_id}."
         )
-    cluster_training.serve_chief(estimator._workspace)
+    cluster.serve_chief(estimator._workspace)
 
 
 def run_evaluator(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> tuple[Any, Any]:

@@ -76,7 +76,7 @@ def function_over_a_keras_model(features: Features, labels: tf.Tensor, mode: str
     return trained(cross_entropy(labels, called(features["x"])), keras.optimizers.Adam(0.01))
 
 
-@program("functions")
+@program("functions", eager=False)  # there every step converts it anew, half a minute in all
 def function_with_autograph(features: Features, labels: tf.Tensor, mode: str) -> Any:
     w = kernel(outputs=WIDTH)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,6 +45,20 @@ class DataCheck:
         self._trace.data_checked = True
         self.wanted = False
         warn_of_findings(self._trace.graph, *pack_batch(self._given.element_spec, batch))
+
+    def before(
+        self, choose: Callable[[list[tf.Tensor]], None] | None, replicas: int
+    ) -> Callable[[list[tf.Tensor]], None] | None:
+        """What to do with the first batch, which is one for each replica: look, then `choose`."""
+        if not self.wanted:
+            return choose
+
+        def look_and_choose(batch: list[tf.Tensor]) -> None:
+            self.look(batch[: len(batch) // replicas])
+            if choose is not None:
+                choose(batch)
+
+        return look_and_choose
 
     def after_failure(self) -> None:
         """The first step failed, maybe because of what the check would have told."""

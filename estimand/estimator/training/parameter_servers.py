@@ -16,51 +16,62 @@ from estimand.engine.distributed.parameter_servers_input import (
     WorkersTable,
     shares,
 )
+from estimand.engine.distributed.parameter_servers_program import ServedProgram
 from estimand.engine.hook_calls.session import TracedSession
 from estimand.engine.tracing import effects
 from estimand.engine.tracing.trace import Trace
-from estimand.estimator.data_checks import DataCheck
+from estimand.estimator.training.begun import Begun, TrainingInput
+from estimand.estimator.training.data_checks import DataCheck
+from estimand.estimator.training.in_process import TracedRun, connect, fill_variables
 from estimand.inputs.contract import ModelInput
 
 _Keys = tf.compat.v1.GraphKeys
 
 
-def prepare(run: Any, input_fn: Callable[..., Any]) -> None:
+def prepare(begun: Begun, input_fn: TrainingInput) -> TracedRun:
     """Make and fill the variables on the servers, and the inputs on the workers.
 
     The position of the input is not saved: each worker is somewhere else in it, and none of them
     waits. A training that goes on begins its input anew.
     """
-    workspace = run.workspace
-    live = workspace.live
+    live, config = begun.workspace.live, begun.workspace.config
     servers = live.store.servers
-    given = shares(functools.partial(_call, run, input_fn), input_fn, servers.workers)
-    run.given = given[0]
-    run.trace = trace = live.trace(ModeKeys.TRAIN, run.given.element_spec, run.seed)
-    run.session = TracedSession(trace)
-    run._data_check = DataCheck(trace, run.given, wanted=workspace.config.check_data)
-    run._fill_variables()
-    initialization.start_locals(trace, run.session)
-    run.feeder = WorkersInput(
-        given, servers, input_fn, _tables(trace), _fill_tables_in_graph(trace)
+    assert servers is not None
+    given = shares(functools.partial(_call, begun, input_fn), input_fn.function, servers.workers)
+    input_fn.given = given[0]
+    trace = live.trace(ModeKeys.TRAIN, given[0].element_spec, begun.seed)
+    session = TracedSession(trace)
+    check = DataCheck(trace, given[0], wanted=config.check_data)
+    latest, _ = fill_variables(begun, trace, session)
+    initialization.start_locals(trace, session)  # also fills the tables that workers get
+    tables, fill_tables = _tables(trace), _fill_tables_in_graph(trace)
+    feeder = WorkersInput(given, servers, input_fn.function, tables, fill_tables)
+    connect(begun, session, feeder)
+
+    def program() -> ServedProgram:
+        targets = [trace.spec.train_op, *trace.step_effects]
+        return ServedProgram(trace, targets, trace.spec.loss, servers)
+
+    return TracedRun(
+        begun=begun,
+        latest=latest,
+        trace=trace,
+        session=session,
+        position=None,
+        start_step=int(trace.global_step.numpy()),
+        feeder=feeder,  # type: ignore[arg-type]
+        program=live.program(trace, "train", program),
+        check=check,
     )
-    run.session.next_batch = run.feeder.next_batch
-    run.session.on_run = live.store.mark_changed
-    live.store.mark_changed()
-    run.start_step = int(trace.global_step.numpy())
 
 
-def _call(
-    run: Any, input_fn: Callable[..., Any], context: tf.distribute.InputContext
-) -> ModelInput:
-    workspace = run.workspace
+def _call(begun: Begun, input_fn: TrainingInput, context: tf.distribute.InputContext) -> ModelInput:
+    workspace = begun.workspace
     workspace.forget_what_is_gone()
-    done = 0 if run.latest is None else checkpoints.checkpoint_step(run.latest)
+    done = 0 if begun.latest is None else checkpoints.checkpoint_step(begun.latest)
     # Another order than that of the steps before, also where the user has fixed the seed.
-    seed = int(run.record.extra.get("input_seed", run.seed)) + done
-    workspace.live.seed_input(ModeKeys.TRAIN, seed % 2**31)
-    given: ModelInput = workspace.call_input_fn(input_fn, ModeKeys.TRAIN, context)
-    return given
+    workspace.live.seed_input(ModeKeys.TRAIN, (begun.input_seed + done) % 2**31)
+    return workspace.call_input_fn(input_fn.function, ModeKeys.TRAIN, context)
 
 
 def _tables(trace: Trace) -> list[WorkersTable]:

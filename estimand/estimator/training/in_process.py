@@ -1,0 +1,195 @@
+"""A run of traced steps in this process, alone or beside others: what it needs, made ready."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.core import tf_private, voice
+from estimand.core.modes import ModeKeys
+from estimand.engine.checkpoints import api as checkpoints
+from estimand.engine.checkpoints import initialization
+from estimand.engine.checkpoints.saving import DRAWS, ModelSaver
+from estimand.engine.feeding.feeder import Feeder, InputPosition
+from estimand.engine.hook_calls.runner import HookRunner
+from estimand.engine.hook_calls.session import TracedSession
+from estimand.engine.running.interrupts import Interrupts
+from estimand.engine.running.loop import OnFirstBatch, TrainingLoop
+from estimand.engine.running.program import StepProgram
+from estimand.engine.tracing.trace import Trace
+from estimand.estimator.training.begun import Begun, TrainingInput
+from estimand.estimator.training.block_mode_choice import BlockModeChoice
+from estimand.estimator.training.data_checks import DataCheck
+from estimand.estimator.training.hooks import assemble
+from estimand.estimator.training.multi_worker import saves_nothing
+from estimand.estimator.training.prepared import Prepared, Wishes
+from estimand.estimator.training.resumed_input import Start
+from estimand.inputs.contract import ModelInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class TracedRun(Prepared):
+    """Steps of one trace, in blocks, with hooks that look at them."""
+
+    trace: Trace
+    session: TracedSession
+    feeder: Feeder
+    program: StepProgram
+    check: DataCheck
+
+    def train(
+        self,
+        wishes: Wishes,
+        target: int | None,
+        saver: ModelSaver,
+        interrupts: Interrupts,
+        on_block: Callable[[int, Any], None],
+    ) -> TrainingLoop:
+        workspace, distribution = self.begun.workspace, self.begun.distribution
+        config, live = workspace.config, workspace.live
+        hooks = assemble(self.trace, config, wishes.hooks, wishes.saving_listeners)
+        runner = HookRunner(hooks, self.trace, self.session, store=live.store)
+        loop = TrainingLoop(
+            self.trace,
+            self.program,
+            self.feeder,
+            runner,
+            target_step=target,
+            model_dir=config.model_dir,
+            save_checkpoint=saver.save if distribution.leads else saves_nothing,
+            interrupts=interrupts,
+            team=distribution.team,
+            on_block=on_block,
+            after_begin=self._after_begin(hooks, target),
+            max_steps_per_call=config.max_steps_per_call,
+            on_change=live.store.mark_changed,
+        )
+        try:
+            loop.run()
+        except tf.errors.OpError:
+            self.check.after_failure()
+            raise
+        finally:
+            if runner.graph_changed:
+                live.drop(self.trace)
+        return loop
+
+    def _after_begin(
+        self, hooks: list[Any], target: int | None
+    ) -> Callable[[], OnFirstBatch | None]:
+        """When hooks have begun the graph is complete: what they added is filled, and settled how
+        steps are run, for hooks may have added what not every way can run."""
+        workspace, trace = self.begun.workspace, self.trace
+        before = set(trace.variables.by_name)
+        choice = BlockModeChoice(
+            self.program,
+            self.feeder,
+            self.begun.record,
+            workspace.config,
+            workspace.model_dir,
+            hooks,
+        )
+
+        def settle() -> OnFirstBatch | None:
+            if self.latest is not None and set(trace.variables.by_name) != before:
+                with tf_private.eager_mode():
+                    initialization.restore_added(trace, before, self.latest)
+            choose = choice.make(self.start_step, target)
+            return self.check.before(choose, self.feeder.replicas)
+
+        return settle
+
+
+def prepare(begun: Begun, input_fn: TrainingInput) -> TracedRun:
+    """Trace the model function, fill its variables, and bring the input to its place."""
+    workspace, distribution = begun.workspace, begun.distribution
+    live, config = workspace.live, workspace.config
+    given = input_fn.call()
+    trace = live.trace(
+        ModeKeys.TRAIN, given.element_spec, begun.seed, distributed=distribution.is_strategy
+    )
+    session = TracedSession(trace)
+    check = DataCheck(trace, given, wanted=config.check_data)
+    latest, meta = fill_variables(begun, trace, session)
+    distribution.team.take_from_chief(list(trace.variables.saved().values()))
+    feeder = feeder_at(begun, given, input_fn.call, latest, meta, trace.stop)
+    connect(begun, session, feeder)
+    initialization.start_locals(trace, session)
+    start_step = int(trace.global_step.numpy())
+    if trace.draws is not None:
+        trace.draws.start(int(meta.get(DRAWS, start_step)))
+    position = None
+    if config.save_input_position:
+        resumable = given.resumable and feeder.has_position
+        position = InputPosition(feeder, given.dataset, resumable=resumable)
+
+    def program() -> StepProgram:
+        return StepProgram(trace, [trace.spec.train_op, *trace.step_effects], trace.spec.loss)
+
+    return TracedRun(
+        begun=begun,
+        latest=latest,
+        trace=trace,
+        session=session,
+        position=position,
+        start_step=start_step,
+        feeder=feeder,
+        program=live.program(trace, "train", program),
+        check=check,
+    )
+
+
+def fill_variables(
+    begun: Begun, trace: Trace, session: TracedSession
+) -> tuple[str | None, Mapping[str, Any]]:
+    """Give variables their first values; the checkpoint that these are from, and its notes."""
+    workspace, store = begun.workspace, begun.workspace.live.store
+    if not begun.distribution.leads:  # the values come from the chief
+        initialization.initialize(trace, session, None)
+        return None, {}
+    if begun.latest is None:
+        if not store.only_in_memory:
+            checkpoints.warn_of_unusable(workspace.model_dir, None)
+            initialization.initialize(trace, session, workspace.warm_start)
+        return None, begun.meta
+    used = initialization.restore(
+        trace,
+        store,
+        session,
+        begun.latest,
+        fall_back=workspace.model_dir,
+        on_read=lambda path: voice.tell("resumed from %s", path),
+    )
+    if used != begun.latest:  # the newest was damaged: its input position is no use, either
+        return used, checkpoints.read_meta(used) or {}
+    return used, begun.meta
+
+
+def feeder_at(
+    begun: Begun,
+    given: ModelInput,
+    again: Callable[[], ModelInput],
+    latest: str | None,
+    meta: Mapping[str, Any],
+    stop: Any = None,
+) -> Feeder:
+    """The input, at the place where the last call was interrupted or at its start."""
+    distribution = begun.distribution
+    resumes = begun.resumes and begun.workspace.config.save_input_position
+    where = meta.get("input") if resumes and distribution.leads else None
+    start = Start.at(where, given, latest)
+    [batches] = distribution.team.from_chief([start.batches])  # what the chief skips, all do
+    if not distribution.leads:
+        start = Start(batches)
+    return start.feeder(given, again, distribution.replicas, stop)
+
+
+def connect(begun: Begun, session: TracedSession, feeder: Any) -> None:
+    """Let what hooks run in their session take batches, and count as a change of the values."""
+    store = begun.workspace.live.store
+    session.next_batch = feeder.next_batch
+    session.on_run = store.mark_changed
+    store.mark_changed()

@@ -1,0 +1,76 @@
+"""`Estimator.train`: look where it begins, make it ready, run it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from estimand.core.errors import ConfigError
+from estimand.engine.checkpoints import api as checkpoints
+from estimand.engine.distributed.distribution import Distribution
+from estimand.engine.running import faults
+from estimand.estimator.run_context import NO_STEPS
+from estimand.estimator.training import eagerly, in_process, multi_worker, parameter_servers
+from estimand.estimator.training.begun import Begun, TrainingInput, begin
+from estimand.estimator.training.prepared import Prepared, Wishes
+from estimand.estimator.training.run import run
+from estimand.estimator.workspace import Workspace
+
+_log = logging.getLogger("tensorflow")
+
+
+def train(workspace: Workspace, input_fn: Callable[..., Any], wishes: Wishes) -> None:
+    """One call; the disk is in order however it ends."""
+    strategy, eager = workspace.config.train_distribute, workspace.config.run_eagerly
+    if strategy is not None and eager:
+        raise ConfigError(
+            "RunConfig(run_eagerly=True) runs model_fn in this process alone; it does not go "
+            f"together with train_distribute={strategy!r}. Leave one of them out."
+        )
+    distribution = Distribution.of(strategy)
+    with (
+        multi_worker.model_dir_of(workspace, distribution) as latest,
+        distribution.losses_told(),
+    ):
+        done = _is_done(latest, wishes.max_steps)
+        if distribution.team.from_chief([done])[0]:
+            _tell_that_all_is_done(workspace, latest, wishes.max_steps)
+            return
+        begun = begin(workspace, distribution, latest)
+        given = TrainingInput(begun, input_fn)
+        with (
+            workspace.live.training(),
+            faults.told_plainly(lambda: given.given, eager=eager),
+        ):
+            try:
+                prepared = _prepare(begun, given)
+            except eagerly.NoBatchError:
+                _log.warning(NO_STEPS)
+                return
+            run(prepared, wishes)
+
+
+def _prepare(begun: Begun, given: TrainingInput) -> Prepared:
+    if begun.workspace.config.run_eagerly:
+        return eagerly.prepare(begun, given)
+    if begun.workspace.live.store.servers is not None:
+        return parameter_servers.prepare(begun, given)
+    return in_process.prepare(begun, given)
+
+
+def _is_done(latest: str | None, max_steps: int | None) -> bool:
+    """Whether the checkpoint that there is already stands at the last step asked for."""
+    return bool(max_steps and latest and checkpoints.checkpoint_step(latest) >= max_steps)
+
+
+def _tell_that_all_is_done(workspace: Workspace, latest: str | None, max_steps: Any) -> None:
+    _log.info("Skipping training since max_steps has already saved.")
+    step = checkpoints.checkpoint_step(latest) if latest else max_steps
+    logging.getLogger("estimand").warning(
+        "train: nothing to do, %s stands at step %s already (max_steps=%s). To train on, give a "
+        "larger max_steps, or steps=...; to begin anew, another model_dir.",
+        workspace.model_dir,
+        step,
+        max_steps,
+    )
