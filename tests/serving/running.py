@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
+from estimand.cluster.addresses import free_ports
 from tests import forked
 
 
@@ -32,16 +32,14 @@ def config_text(entries: dict[str, str], more: str = "") -> str:
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    return free_ports(1)[0]
 
 
 class Server:
     """`python -m estimand serve` and ways to talk to it."""
 
     def __init__(self, log: Path, *flags: str) -> None:
-        self.port, self.rest_port = free_port(), free_port()
+        self.port, self.rest_port = free_ports(2)  # two that differ
         self.log = log
         command = ["-m", "estimand", "--verbose", "serve"]
         command += [f"--port={self.port}", "--rest_api_port", str(self.rest_port), *flags]
