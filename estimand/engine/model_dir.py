@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
 import json
 import logging
@@ -253,22 +252,44 @@ def _forget_locks() -> None:
 # ------------------------------------------------------------------ the record
 
 
+_KINDS: dict[str, tuple[type, str]] = {
+    "random_seed": (int, "an integer"),
+    "block_mode": (str, "a string"),
+    "block_mode_from_step": (int, "an integer"),
+    "input_seed": (int, "an integer"),
+    "onednn_in_all_graphs": (bool, "true, false"),
+}
+
+
 @dataclass
 class RunRecord:
     """What all runs in one `model_dir` share: kept so that a resumed run repeats the first.
 
-    Entries that this version does not know are in `extra`, and written back as they came.
+    Args:
+      random_seed: of the model, drawn at the first start.
+      block_mode: how steps are run, settled by the first call that is not resumed.
+      block_mode_from_step: the first step that was run so.
+      input_seed: of the order of the input, for the call under way or interrupted.
+      onednn_in_all_graphs: whether TensorFlow used oneDNN by itself.
+      extra: entries that this version does not know, written back as they came.
 
     >>> import tempfile
     >>> directory = tempfile.mkdtemp()
     >>> RunRecord(random_seed=7).save(directory)
     >>> RunRecord.load(directory)
-    RunRecord(random_seed=7, block_mode=None, extra={})
+    RunRecord(random_seed=7)
     """
 
     random_seed: int | None = None
     block_mode: str | None = None
+    block_mode_from_step: int | None = None
+    input_seed: int | None = None
+    onednn_in_all_graphs: bool | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        told = {name: value for name, value in vars(self).items() if value not in (None, {})}
+        return f"RunRecord({', '.join(f'{name}={value!r}' for name, value in told.items())})"
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> RunRecord:
@@ -292,18 +313,17 @@ class RunRecord:
     def _parse(cls, entries: Any) -> RunRecord:
         if not isinstance(entries, dict):
             raise ValueError(f"expected an object, found {entries!r:.40}")
-        seed = entries.pop("random_seed", None)
-        mode = entries.pop("block_mode", None)
-        if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
-            raise ValueError(f"random_seed must be an integer or null, found {seed!r}")
-        if mode is not None and not isinstance(mode, str):
-            raise ValueError(f"block_mode must be a string or null, found {mode!r}")
-        return cls(seed, mode, entries)
+        known = {name: entries.pop(name) for name in _KINDS if name in entries}
+        for name, value in known.items():
+            kind, words = _KINDS[name]
+            if value is not None and type(value) is not kind:
+                raise ValueError(f"{name} must be {words} or null, found {value!r}")
+        return cls(**known, extra=entries)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the record, as a whole or not at all."""
-        known = dataclasses.asdict(self)
-        known.pop("extra")
+        settled = {name: getattr(self, name) for name in _KINDS}
+        known = {name: value for name, value in settled.items() if value is not None}
         path = os.path.join(directory, RECORD_FILE)
         try:
             replace_text(path, json.dumps({**self.extra, **known}, indent=1) + "\n")

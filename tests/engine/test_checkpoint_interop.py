@@ -40,8 +40,8 @@ def ours(tmp_path):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_upstream_model_dir_is_read(shared_fixtures, case):
-    model_dir = shared_fixtures / case / "model_dir"
+def test_upstream_model_dir_is_read(upstream_model_dirs, case):
+    model_dir = upstream_model_dirs / case / "model_dir"
     expected = tf.train.load_checkpoint(str(model_dir))
     wanted = [
         Wanted(name, expected.get_variable_to_dtype_map()[name], tuple(shape))
@@ -56,8 +56,8 @@ def test_upstream_model_dir_is_read(shared_fixtures, case):
         np.testing.assert_array_equal(tensor, expected.get_tensor(one.name))
 
 
-def test_upstream_variables_are_those_listed_with_the_fixture(shared_fixtures):
-    case = shared_fixtures / "custom_v1"
+def test_upstream_variables_are_those_listed_with_the_fixture(upstream_model_dirs):
+    case = upstream_model_dirs / "custom_v1"
     listed = json.loads((case / "expected.json").read_text())["variables"]
     path = latest_checkpoint(case / "model_dir")
     wanted = [Wanted("global_step", tf.int64, ()), Wanted("hidden/kernel", tf.float32, (None, 12))]

@@ -319,8 +319,8 @@ def test_resumed_run_goes_on_with_the_list(tmp_path):
     assert steps_on_disk(tmp_path) == [3, 6]
 
 
-def test_checkpoints_of_upstream_count_as_well(tmp_path, shared_fixtures):
-    shutil.copytree(shared_fixtures / "custom_v1" / "model_dir", tmp_path, dirs_exist_ok=True)
+def test_checkpoints_of_upstream_count_as_well(tmp_path, upstream_model_dirs):
+    shutil.copytree(upstream_model_dirs / "custom_v1" / "model_dir", tmp_path, dirs_exist_ok=True)
     for path in (tmp_path, *tmp_path.iterdir()):
         path.chmod(0o755)
     with CheckpointWriter(tmp_path, keep_max=1) as writer:

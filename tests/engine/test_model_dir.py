@@ -159,7 +159,7 @@ def test_file_system_without_locks_is_warned_of_once(tmp_path, monkeypatch, capl
 
 def test_record_is_read_back(tmp_path):
     RunRecord(random_seed=42, block_mode="xla", extra={"later": [1]}).save(tmp_path)
-    assert RunRecord.load(tmp_path) == RunRecord(42, "xla", {"later": [1]})
+    assert RunRecord.load(tmp_path) == RunRecord(42, "xla", extra={"later": [1]})
 
 
 def test_directory_without_a_record_has_an_empty_one(tmp_path, caplog):

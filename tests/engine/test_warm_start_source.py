@@ -73,8 +73,8 @@ def test_broken_newest_checkpoint_is_passed_over_with_a_warning(v1_directory, ca
     assert "model.ckpt-2.index" in caplog.text
 
 
-def test_model_dir_of_upstream(shared_fixtures):
-    directory = shared_fixtures / "dnn_classifier" / "model_dir"
+def test_model_dir_of_upstream(upstream_model_dirs):
+    directory = upstream_model_dirs / "dnn_classifier" / "model_dir"
     reader = tf.train.load_checkpoint(str(directory))
     shapes = reader.get_variable_to_shape_map()
     live = {n: tf.Variable(np.zeros_like(reader.get_tensor(n))) for n in sorted(shapes)}

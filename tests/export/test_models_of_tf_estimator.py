@@ -45,9 +45,9 @@ def wide_deep(model_dir: Path) -> est.Estimator:
 
 @pytest.mark.parametrize("make", [dnn_classifier, wide_deep])
 def test_exported_predictions_are_those_of_tf_estimator(
-    shared_fixtures: Path, tmp_path: Path, make: Callable[[Path], est.Estimator]
+    upstream_model_dirs: Path, tmp_path: Path, make: Callable[[Path], est.Estimator]
 ) -> None:
-    case = shared_fixtures / make.__name__
+    case = upstream_model_dirs / make.__name__
     shutil.copytree(case / "model_dir", tmp_path / "model")
     features = dict(np.load(case / "data.npz"))
     del features["label"]

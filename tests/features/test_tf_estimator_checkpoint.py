@@ -16,8 +16,8 @@ fc = est.feature_column
 
 
 @pytest.mark.parametrize("fast", [True, False], ids=["dense_ids", "plain"])
-def test_wide_and_deep_checkpoint(shared_fixtures: Path, fast: bool) -> None:
-    case = shared_fixtures / "wide_deep"
+def test_wide_and_deep_checkpoint(upstream_model_dirs: Path, fast: bool) -> None:
+    case = upstream_model_dirs / "wide_deep"
     data = dict(np.load(case / "data.npz", allow_pickle=True))
     expected = np.load(case / "predictions.npz")["logits"]
     age = fc.numeric_column("age")

@@ -78,8 +78,8 @@ class Fixture:
 
 
 @pytest.fixture(scope="module")
-def case(shared_fixtures: Path, tmp_path_factory: pytest.TempPathFactory) -> Fixture:
-    return Fixture(shared_fixtures / "custom_v1", tmp_path_factory.mktemp("custom_v1"))
+def case(upstream_model_dirs: Path, tmp_path_factory: pytest.TempPathFactory) -> Fixture:
+    return Fixture(upstream_model_dirs / "custom_v1", tmp_path_factory.mktemp("custom_v1"))
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +130,8 @@ def test_model_dir_given_back_is_still_readable_by_name(case: Fixture, estimator
     assert shapes == case.expected["variables"]
 
 
-def test_the_same_in_an_eager_run(shared_fixtures: Path, tmp_path: Path) -> None:
-    case = Fixture(shared_fixtures / "custom_v1", tmp_path)
+def test_the_same_in_an_eager_run(upstream_model_dirs: Path, tmp_path: Path) -> None:
+    case = Fixture(upstream_model_dirs / "custom_v1", tmp_path)
     config = est.RunConfig(progress=False, run_eagerly=True)
     estimator = tf.estimator.Estimator(model_fn, case.model_dir, config)
     found = estimator.evaluate(case.eval_input_fn)

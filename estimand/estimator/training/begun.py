@@ -38,7 +38,7 @@ class Begun:
 
     @property
     def input_seed(self) -> int:
-        return int(self.record.extra.get("input_seed", self.seed))
+        return self.seed if self.record.input_seed is None else self.record.input_seed
 
     def tell_checkpoint(self, latest: str | None) -> None:
         """A new call that goes on from a finished one starts its input from the beginning.
@@ -57,14 +57,13 @@ def begin(workspace: Workspace, distribution: Distribution, latest: str | None) 
     meta = (checkpoints.read_meta(latest) if latest else None) or {}
     seed = model_seed(workspace, record)
     interrupted = bool(meta) and not meta.get("complete", True)
-    resumes = interrupted and distribution.has_one_input and "input_seed" in record.extra
+    resumes = interrupted and distribution.has_one_input and record.input_seed is not None
     if not resumes:
         # A new call begins its input anew, in an order of its own; a resumed one repeats the
         # order of the call that was interrupted.
         fixed = workspace.config.tf_random_seed is not None
-        record.extra["input_seed"] = seed if fixed else secrets.randbits(31)
-        record.block_mode = None
-        record.extra.pop("block_mode_from_step", None)
+        record.input_seed = seed if fixed else secrets.randbits(31)
+        record.block_mode = record.block_mode_from_step = None
     record.save(workspace.model_dir)
     begun = Begun(workspace, distribution, latest, meta, record, seed, resumes)
     distribution.team.from_chief([seed, begun.input_seed, resumes, workspace.is_gone()])
@@ -74,8 +73,7 @@ def begin(workspace: Workspace, distribution: Distribution, latest: str | None) 
 def _follow(workspace: Workspace, distribution: Distribution) -> Begun:
     seed, input_seed, resumes, forget = distribution.team.from_chief([0] * 4)
     workspace.live.forget_if(bool(forget))
-    record = RunRecord()
-    record.extra["input_seed"] = input_seed
+    record = RunRecord(input_seed=input_seed)
     return Begun(workspace, distribution, None, {}, record, seed, bool(resumes))
 
 

@@ -20,9 +20,6 @@ from estimand.engine.running.program import StepProgram
 
 _log = logging.getLogger("tensorflow")
 
-_FROM_STEP = "block_mode_from_step"
-_ONEDNN_EVERYWHERE = "onednn_in_all_graphs"
-
 
 @dataclass(frozen=True)
 class BlockModeChoice:
@@ -48,7 +45,7 @@ class BlockModeChoice:
         if recorded is not None:
             mode = self._possible(recorded)
             self._compare_surroundings()
-            if start_step >= int(self.record.extra.get(_FROM_STEP, 0)):
+            if start_step >= (self.record.block_mode_from_step or 0):
                 program.block_mode = mode
                 return None
             return lambda batch: setattr(program, "block_mode", mode)
@@ -78,8 +75,8 @@ class BlockModeChoice:
 
     def _keep(self, from_step: int) -> None:
         self.record.block_mode = self.program.block_mode
-        self.record.extra[_FROM_STEP] = from_step
-        self.record.extra[_ONEDNN_EVERYWHERE] = tf_private.onednn_in_all_graphs()
+        self.record.block_mode_from_step = from_step
+        self.record.onednn_in_all_graphs = tf_private.onednn_in_all_graphs()
         self.record.save(self.model_dir)
 
     def _possible(self, mode: str) -> str:
@@ -113,7 +110,7 @@ class BlockModeChoice:
 
     def _compare_surroundings(self) -> None:
         now = tf_private.onednn_in_all_graphs()
-        if self.record.extra.get(_ONEDNN_EVERYWHERE, now) != now:
+        if self.record.onednn_in_all_graphs not in (None, now):
             _log.warning(
                 "The run that is resumed had TensorFlow's oneDNN kernels switched %s, this one "
                 "has them %s: results will differ in their last bits. To go on with the same, "

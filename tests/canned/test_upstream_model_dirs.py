@@ -44,9 +44,9 @@ CASES: dict[str, Callable[[str], est.Estimator]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_continues_a_model_dir_of_the_original(
-    name: str, shared_fixtures: Path, tmp_path: Path
+    name: str, upstream_model_dirs: Path, tmp_path: Path
 ) -> None:
-    folder = shared_fixtures / name
+    folder = upstream_model_dirs / name
     directory = tmp_path / "model"
     directory.mkdir()
     for file in (folder / "model_dir").iterdir():
