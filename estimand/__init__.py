@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from estimand.core.version import __version__ as __version__
 
 # Public name -> where it lives, "module:attribute"; without attribute, the module itself.
 _HOME = {

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import click
 
-from estimand import __version__
 from estimand.cli.group import Commands, Entry
+from estimand.core.version import __version__
 
 _VERBOSE = "ESTIMAND_VERBOSE"
 ENTRIES = {

@@ -11,9 +11,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from estimand import __version__
 from estimand.cli.group import INTERRUPTED
 from estimand.cli.quiet import quiet_start
+from estimand.core.version import __version__
 from estimand.serving.flags import Flags
 from estimand.serving.models import base_paths
 

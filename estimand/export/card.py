@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimand import __version__
 from estimand.core.modes import ModeKeys
+from estimand.core.version import __version__
 from estimand.engine.events import event_files, read_events
 from estimand.export import reading
 from estimand.export.example_features import example_features
