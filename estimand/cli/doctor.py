@@ -31,7 +31,6 @@ EXTRAS = {
     "serve": ("grpc", "hpack", "httptools", "orjson", "tensorflow_serving", "uvicorn"),
     "pandas": ("pandas",),
     "parquet": ("pyarrow",),
-    "records": ("google_crc32c",),
     "forests": ("ydf",),
     "onnx": ("tf2onnx",),
     "keras2": ("tf_keras",),

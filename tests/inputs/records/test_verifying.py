@@ -15,15 +15,9 @@ from hypothesis import strategies as st
 
 import estimand as est
 from estimand.core.errors import InputError
-from estimand.inputs.records import crc32c, framing, verifying
+from estimand.inputs.records import framing, verifying
 
 COUNT = 3000
-
-
-@pytest.fixture(params=["with the accelerator", "without"])
-def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "without":
-        monkeypatch.setattr(crc32c, "_extend", None)
 
 
 @pytest.fixture
@@ -60,7 +54,7 @@ def small_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verifying, "_BUFFER_BYTES", 1 << 18)
 
 
-def test_whole_file_is_in_order(path: str, either_way: None, small_buffer: None) -> None:
+def test_whole_file_is_in_order(path: str, small_buffer: None) -> None:
     report = only(path)
     assert report.ok
     assert (report.records, report.file_bytes) == (COUNT, os.path.getsize(path))
@@ -90,9 +84,7 @@ def test_any_flipped_bit_is_found_where_tensorflow_finds_it(
         change(path, offset, bit)
 
 
-def test_changed_data_is_named_and_reading_goes_on(
-    path: str, either_way: None, small_buffer: None
-) -> None:
+def test_changed_data_is_named_and_reading_goes_on(path: str, small_buffer: None) -> None:
     begin = starts(path)
     lengths = np.diff(begin)
     damaged = [int(i) for i in np.flatnonzero(lengths > 16)[[5, 1000, 2500]]]
