@@ -1,4 +1,4 @@
-# make demo | test | soak | matrix | interop | fuzz | lint | format | bench | clean
+# make demo | test | quick | soak | matrix | interop | fuzz | lint | format | bench | clean
 # Each target makes its own virtual environment in .venv when it is missing or
 # when pyproject.toml has changed. Another interpreter: make test PYTHON=python3.12
 
@@ -15,11 +15,12 @@ ARGS ?=
 MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak matrix interop fuzz lint format bench clean
+.PHONY: help demo test quick soak matrix interop fuzz lint format bench clean
 
 help:
 	@echo "make demo    train, evaluate, export, serve, and ask the server"
 	@echo "make test    run the tests (ARGS=... is passed to pytest)"
+	@echo "make quick   those of them that take about three minutes, for while you work"
 	@echo "make matrix  the tests on every Python and TensorFlow that is promised and to be had here"
 	@echo "make soak    kill random programs, compare made-up ones, attack a server, for MINUTES=$(MINUTES)"
 	@echo "make interop install other gRPC clients, and try the server with all of them"
@@ -45,6 +46,11 @@ demo: $(READY)
 
 test: $(READY)
 	@$(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+# No other processes, no comparison with the original, no long runs.
+quick: $(READY)
+	@$(PY) -m pytest -n 3 --dist loadfile tests/core tests/engine tests/hooks tests/heads \
+	  tests/features tests/inputs tests/estimator/lifecycle $(ARGS)
 
 # MATRIX="--only 3.13" for some of it, "--all" for every pair; ARGS as above.
 matrix:
