@@ -8,12 +8,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.engine import block_mode
 from estimand.engine.checkpoints.initialization import start_locals
 from estimand.engine.feeding.feeder import Feeder
 from estimand.engine.hook_calls.runner import HookRunner
 from estimand.engine.hook_calls.session import TracedSession
 from estimand.engine.progress.progress import Progress
-from estimand.engine.running import block_mode
 from estimand.engine.running.compiled import PLAIN
 from estimand.engine.running.program import StepProgram
 from estimand.engine.tracing.live_model import LiveModel

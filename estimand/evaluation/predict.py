@@ -16,10 +16,10 @@ import tensorflow as tf
 
 from estimand.core.errors import SpecError
 from estimand.core.names import did_you_mean
+from estimand.engine import block_mode
 from estimand.engine.feeding.feeder import Feeder
 from estimand.engine.hook_calls.runner import ALSO, HookRunner
 from estimand.engine.hook_calls.session import TracedSession
-from estimand.engine.running import block_mode
 from estimand.engine.running.compiled import PLAIN, SINGLE_THREAD, Compiled
 from estimand.engine.running.program import StepProgram
 from estimand.engine.tracing.trace import BuiltModel, Trace

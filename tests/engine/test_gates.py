@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
-from estimand.engine.running import block_mode, gates
+from estimand.engine import block_mode
+from estimand.engine.running import gates
 from estimand.engine.running.compiled import PLAIN, SINGLE_THREAD
 from estimand.engine.tracing.trace import trace_model
 from estimand.engine.tracing.variables import VariableStore

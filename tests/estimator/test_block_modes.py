@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import estimand as est
 from estimand.core import tf_private
-from estimand.engine.running import block_mode
+from estimand.engine import block_mode
 from tests.estimator.conftest import (
     START,
     Weights,

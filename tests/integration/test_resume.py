@@ -96,7 +96,7 @@ def test_eager_run_goes_on_with_the_next_unseen_batch(tmp_path: Path) -> None:
 def test_chosen_way_of_running_blocks_is_kept_for_the_resumed_run(
     tmp_path: Path, monkeypatch
 ) -> None:
-    from estimand.engine.running import block_mode
+    from estimand.engine import block_mode
 
     monkeypatch.setattr(block_mode, "guess", lambda trace: "single_thread")
     with pytest.raises(Crashed):

@@ -11,9 +11,10 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.config import RunConfig
+from estimand.engine import block_mode
 from estimand.engine.feeding.feeder import Feeder
 from estimand.engine.model_dir import RunRecord
-from estimand.engine.running import block_mode, gates
+from estimand.engine.running import gates
 from estimand.engine.running.compiled import ONEDNN, PLAIN, XLA
 from estimand.engine.running.loop import OnFirstBatch
 from estimand.engine.running.program import StepProgram
