@@ -118,6 +118,23 @@ def test_seed_drawn_at_the_first_start_is_kept(tmp_path: Path) -> None:
     assert all(np.array_equal(whole[name], crashed[name]) for name in whole)
 
 
+class CrashBeforeTheFirstCheckpoint(est.SessionRunHook):
+    def begin(self) -> None:
+        raise Crashed
+
+
+def test_call_that_ended_before_its_first_checkpoint_begins_as_it_did(tmp_path: Path) -> None:
+    """Its seeds are drawn; whoever starts it again, and how often, gets the same model."""
+    with pytest.raises(Crashed):
+        hooks = [CrashBeforeTheFirstCheckpoint()]
+        train(tmp_path / "crashed", net_model_fn, hooks, tf_random_seed=None)
+    shutil.copytree(tmp_path / "crashed", tmp_path / "other")
+    train(tmp_path / "crashed", net_model_fn, tf_random_seed=None)
+    train(tmp_path / "other", net_model_fn, tf_random_seed=None)
+    crashed, other = weights(tmp_path / "crashed"), weights(tmp_path / "other")
+    assert all(np.array_equal(crashed[name], other[name]) for name in crashed)
+
+
 def test_two_runs_without_a_seed_differ(tmp_path: Path) -> None:
     for name in ("first", "second"):
         train(tmp_path / name, net_model_fn, tf_random_seed=None)

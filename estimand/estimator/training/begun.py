@@ -56,7 +56,10 @@ def begin(workspace: Workspace, distribution: Distribution, latest: str | None) 
     record = RunRecord.load(workspace.model_dir)
     meta = (checkpoints.read_meta(latest) if latest else None) or {}
     seed = model_seed(workspace, record)
-    interrupted = bool(meta) and not meta.get("complete", True)
+    if latest is None:  # a call that ended before its first checkpoint begins as it did
+        interrupted = not workspace.live.store.only_in_memory
+    else:
+        interrupted = not meta.get("complete", True)
     resumes = interrupted and distribution.has_one_input and record.input_seed is not None
     if not resumes:
         # A new call begins its input anew, in an order of its own; a resumed one repeats the
