@@ -19,7 +19,7 @@ from estimand.serving.lean.streams import Stream, Streaming
 from estimand.serving.status import StatusError, from_exception, refused
 
 if TYPE_CHECKING:
-    from estimand.serving.lean.connection import Shared
+    from estimand.serving.lean.shared import Shared
 
 log = logging.getLogger("estimand.serving")
 
