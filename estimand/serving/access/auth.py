@@ -25,6 +25,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from estimand.core.errors import ConfigError
+from estimand.serving.access.changes import Stamp, stamp, stamp_of
 from estimand.serving.status import refused
 
 log = logging.getLogger("estimand.serving")
@@ -117,12 +118,12 @@ class Tokens:
     def _look_again(self) -> None:
         self._next_look = time.monotonic() + _SECONDS_BETWEEN_LOOKS
         try:
-            if _stamp(os.stat(self._path)) != self._seen:
+            if stamp_of(self._path) != self._seen:
                 self._digests, self._seen = self._read()
-        except (ConfigError, OSError) as error:
+        except ConfigError as error:
             log.error("The tokens stay as they were: %s", error)
 
-    def _read(self) -> tuple[tuple[bytes, ...], Any]:
+    def _read(self) -> tuple[tuple[bytes, ...], Stamp]:
         try:
             with open(self._path, encoding="utf-8") as file:
                 status = os.fstat(file.fileno())
@@ -143,11 +144,7 @@ class Tokens:
                 )
         if os.name == "posix" and status.st_mode & 0o004:
             log.warning("Every user of this machine can read %s: chmod o-r", self._path)
-        return tuple(hashlib.sha256(t.encode()).digest() for t in tokens), _stamp(status)
-
-
-def _stamp(status: os.stat_result) -> tuple[int, int, int]:
-    return status.st_mtime_ns, status.st_size, status.st_ino
+        return tuple(hashlib.sha256(t.encode()).digest() for t in tokens), stamp(status)
 
 
 def _given(headers: Pairs) -> bytes | None:

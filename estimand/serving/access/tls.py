@@ -29,16 +29,19 @@ class TlsSettings:
     certificate: bytes
     authorities: bytes = b""  # that sign the clients' certificates
     verify_clients: bool = False
+    files: tuple[str, ...] = field(default=(), compare=False)  # that all this was read from
 
     @classmethod
     def read(cls, path: str) -> TlsSettings:
         """From a text-format SSLConfig. ConfigError says what is wrong with it."""
         message = read_ssl_config(path)
+        files = [path]
         settings = cls(
-            _pem(path, "server_key", message.server_key),
-            _pem(path, "server_cert", message.server_cert),
-            _pem(path, "custom_ca", message.custom_ca) if message.custom_ca else b"",
+            _pem(path, "server_key", message.server_key, files),
+            _pem(path, "server_cert", message.server_cert, files),
+            _pem(path, "custom_ca", message.custom_ca, files) if message.custom_ca else b"",
             message.client_verify,
+            tuple(files),
         )
         if settings.verify_clients and not settings.authorities:
             raise ConfigError(
@@ -70,13 +73,11 @@ class TlsSettings:
             context.verify_mode = ssl.CERT_REQUIRED
         return context
 
-    def grpcio_credentials(self) -> Any:
+    def grpcio_configuration(self) -> Any:
         import grpc
 
-        return grpc.ssl_server_credentials(
-            [(self.key, self.certificate)],
-            root_certificates=self.authorities or None,
-            require_client_auth=self.verify_clients,
+        return grpc.ssl_server_certificate_configuration(
+            [(self.key, self.certificate)], root_certificates=self.authorities or None
         )
 
 
@@ -84,13 +85,14 @@ def _no_password() -> str:
     raise ValueError("the key has a password")
 
 
-def _pem(config: str, name: str, value: str) -> bytes:
-    """The text itself, or the content of the file that it names."""
+def _pem(config: str, name: str, value: str, files: list[str]) -> bytes:
+    """The text itself, or the content of the file that it names, which is added to `files`."""
     if not value:
         raise ConfigError(f"{config}: {name} is missing. Give it in PEM, or the path of its file.")
     if "-----BEGIN" in value:
         return value.encode()
     path = os.path.join(os.path.dirname(os.path.abspath(config)), value)
+    files.append(path)
     try:
         with open(path, "rb") as file:
             return file.read()

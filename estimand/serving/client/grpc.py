@@ -48,6 +48,7 @@ _OWN = "/estimand.serving.ModelService/"
 class GrpcTransport:
     def __init__(self, address: Address, security: Security) -> None:
         self._address = address
+        self._security = security
         bearer = security.bearer
         self._metadata = (("authorization", bearer),) if bearer else ()
         if address.tls:
@@ -151,7 +152,7 @@ class GrpcTransport:
             if "http1" in text.lower():
                 message += f". If that is the port of REST, write http://{self._address}"
             elif self._address.tls:
-                message = f"{message}. {way_out(text)}".rstrip()
+                message = f"{message}. {way_out(text, self._security)}".rstrip()
             raise ServerUnreachableError(code, text, message) from None
         raise kind(code, text) from None
 

@@ -42,6 +42,7 @@ _NAME_OF |= {500: "INTERNAL", 502: "UNAVAILABLE"}
 class RestTransport:
     def __init__(self, address: Address, security: Security) -> None:
         self._address = address
+        self._security = security
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if security.bearer:
             self._headers["Authorization"] = security.bearer
@@ -195,12 +196,15 @@ class RestTransport:
             return DeadlineError(
                 "DEADLINE_EXCEEDED", f"{self._address} did not answer within {timeout:.3g} s."
             )
+        way = way_out(str(error), self._security) if self._tls is not None else ""
         if isinstance(error, ssl.SSLError):
-            text = f"TLS with {self._address} failed: {error}. {way_out(str(error))}".rstrip()
+            text = f"TLS with {self._address} failed: {error}. {way}".rstrip()
             return ServerUnreachableError("UNAUTHENTICATED", str(error), text)
         if isinstance(error, OSError | http.client.HTTPException):
             why = str(error)
-            if isinstance(error, http.client.HTTPException):
+            if way:  # whom it does not believe, a server may tell so by hanging up
+                why = f"{error}. {way}"
+            elif isinstance(error, http.client.HTTPException):
                 why = f"it does not speak HTTP. For gRPC, write {self._address.target}"
             text = f"No model server answers at {self._address} over REST: {why}"
             return ServerUnreachableError("UNAVAILABLE", str(error), text)

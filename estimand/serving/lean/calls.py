@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from estimand.serving.access.room import Guest, Party
 from estimand.serving.batching.turns import CLIENT
 from estimand.serving.lean import frames, messages
+from estimand.serving.lean.early_answers import EarlyAnswers
 from estimand.serving.lean.frames import Code
 from estimand.serving.lean.headers import HEAD, OK_TRAILERS, Opening, trailers
 from estimand.serving.lean.messages import PREFIX_SIZE
@@ -18,7 +19,7 @@ from estimand.serving.lean.streams import Stream, Streaming
 from estimand.serving.status import StatusError, from_exception, refused
 
 if TYPE_CHECKING:
-    from estimand.serving.lean.connection import Shared
+    from estimand.serving.lean.shared import Shared
 
 log = logging.getLogger("estimand.serving")
 
@@ -35,6 +36,7 @@ class Calls:
         self._loop = shared.loop
         self._sender = sender
         self.streams: dict[int, Stream] = {}
+        self.early = EarlyAnswers(shared.limits, self._end_early)
 
     # ------------------------------------------------------------ the request arrives
 
@@ -43,7 +45,7 @@ class Calls:
         stream.calls = self
         opening = stream.opening
         if opening.refusal is not None:
-            self._sender.end(stream, opening.refusal)
+            self._refuse(stream, opening.refusal)
         elif not self._is_admitted(opening):
             self.fail(stream, refused())
         elif self._sender.unsent > self._limits.unsent_bytes:
@@ -93,6 +95,7 @@ class Calls:
     def data(self, stream: Stream, payload: bytes | bytearray, is_last: bool) -> None:
         """A part of the request; what comes after a refusal is passed over."""
         if stream.trailers is not None:
+            self.early.came(stream, len(payload))
             return
         try:
             if stream.body is not None:
@@ -212,9 +215,21 @@ class Calls:
     def fail(self, stream: Stream, error: StatusError) -> None:
         if stream.gone or stream.trailers is not None:
             return
-        stream.body = None
         block = trailers(error)
-        self._sender.end(stream, block if stream.head_is_sent else HEAD + block)
+        self._refuse(stream, block if stream.head_is_sent else HEAD + block)
+
+    def _refuse(self, stream: Stream, block: bytes) -> None:
+        stream.body = None
+        if stream.ended:
+            self._sender.end(stream, block)
+            return
+        stream.trailers = block
+        self._let_go(stream)
+        self.early.wait(stream, self._loop.time())
+
+    def _end_early(self, stream: Stream) -> None:
+        assert stream.trailers is not None
+        self._sender.end(stream, stream.trailers)
 
     def _late(self, stream: Stream) -> None:
         if stream.trailers is not None:  # the answer is there, but is not taken
@@ -244,6 +259,11 @@ class Calls:
         """Its last frame is sent, or none may be."""
         stream.gone = True
         del self.streams[stream.id]
+        self.early.drop(stream)
+        self._let_go(stream)
+
+    def _let_go(self, stream: Stream) -> None:
+        """Of all that it has, and that runs for it."""
         if stream.timer is not None:
             stream.timer.cancel()
         if stream.task is not None:

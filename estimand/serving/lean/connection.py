@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from estimand.serving.access.room import Room
 from estimand.serving.lean import frames
 from estimand.serving.lean.calls import Calls
 from estimand.serving.lean.control import Control
@@ -31,41 +28,18 @@ from estimand.serving.lean.frames import (
     read_u32,
 )
 from estimand.serving.lean.guards import Guard
-from estimand.serving.lean.headers import Header, HeaderReader, Opening, judge
+from estimand.serving.lean.headers import HeaderReader
 from estimand.serving.lean.lifetime import Lifetime
-from estimand.serving.lean.limits import Limits
 from estimand.serving.lean.messages import PREFIX_SIZE
 from estimand.serving.lean.sending import Sender
+from estimand.serving.lean.shared import Shared
 from estimand.serving.lean.streams import Stream
 
 log = logging.getLogger("estimand.serving")
 
 _SMALL_DATA = 256
+_REQUESTS_AT_A_TIME = 128  # of one connection; then it is the turn of others
 _WRITE_BUFFER = 256 * 1024
-
-
-class Shared:
-    """What the connections of a server have in common. `now` moves with every tick.
-
-    `admits` says whether who sends such headers may ask at all.
-    """
-
-    def __init__(
-        self,
-        table: Mapping[bytes, Any],
-        limits: Limits,
-        room: Room | None = None,
-        admits: Callable[[Opening], bool] | None = None,
-    ) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.limits = limits
-        self.now = self.loop.time()
-        self.room = room or Room(limits.pending_bytes)
-        self.admits = admits
-        self.connections: set[Connection] = set()
-        self.judge: Callable[[Sequence[Header]], Opening] = functools.partial(
-            judge, table=table, most_bytes=limits.header_bytes
-        )
 
 
 class Connection(asyncio.Protocol):
@@ -86,6 +60,7 @@ class Connection(asyncio.Protocol):
         self._known_blocks = self._headers.known
         self._limits = limits
         self._rest = b""  # the start of a frame
+        self._put_off: tuple[bytes, int] | None = None  # what waits for our turn, from where
         self._block: tuple[int, int, bytearray] | None = None  # headers: stream, flags, so far
         self._window = limits.window
         self._low_window = limits.window // 2
@@ -134,8 +109,18 @@ class Connection(asyncio.Protocol):
         lifetime.heard = True
         if lifetime.is_closed:
             return
+        if self._put_off is not None:
+            before, position = self._put_off
+            data = before[position:] + data
+        elif self._rest:
+            data = self._rest + data
+        self._read_guarded(data, 0)
+
+    def _read_guarded(self, data: bytes, position: int) -> None:
+        lifetime = self.lifetime
+        self._put_off = None
         try:
-            self._read(self._rest + data if self._rest else data)
+            self._read(data, position)
         except ConnectionFault as fault:
             log.info("a gRPC connection ends: %s", fault)
             lifetime.close(fault.code, fault.text)
@@ -145,9 +130,10 @@ class Connection(asyncio.Protocol):
 
     # ------------------------------------------------------------ frames
 
-    def _read(self, data: bytes) -> None:
-        position = 0 if self.is_greeted else self._greet(data)
+    def _read(self, data: bytes, position: int) -> None:
+        position = position if self.is_greeted else self._greet(data)
         end = len(data)
+        requests = 0
         while end - position >= HEAD_SIZE:
             size, flags, number = read_head(data, position)
             kind = size & 0xFF
@@ -167,6 +153,10 @@ class Connection(asyncio.Protocol):
             elif kind == DATA:
                 self._on_data(number, flags, data[start:stop], size)
             elif kind == HEADERS:
+                requests += 1
+                if requests > _REQUESTS_AT_A_TIME:
+                    self._wait_for_turn(data, start - HEAD_SIZE)
+                    return
                 whole = self._on_usual_request(number, flags, data, start, stop)
                 if whole:
                     position = whole
@@ -177,6 +167,20 @@ class Connection(asyncio.Protocol):
                 if self.lifetime.is_closed:
                     return
         self._keep(data, position, end)
+
+    def _wait_for_turn(self, data: bytes, position: int) -> None:
+        """Others were not heard while these were started."""
+        self._put_off = (data, position)
+        self.lifetime.partial_since = 0.0
+        self.transport.pause_reading()
+        self.shared.loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        if self._put_off is not None and not self.lifetime.is_closed:
+            self._read_guarded(*self._put_off)
+        is_read = self._put_off is None or self.lifetime.is_closed
+        if is_read and not self.sender.paused and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def _greet(self, data: bytes) -> int:
         """Where the frames begin."""

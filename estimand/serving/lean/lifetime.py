@@ -57,6 +57,7 @@ class Lifetime:
         else:
             self._ask(now)
             self._check_streams(now)
+            connection.calls.early.tick(now)
             self._check_age(now)
 
     def _ask(self, now: float) -> None:

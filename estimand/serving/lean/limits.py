@@ -25,6 +25,8 @@ class Limits:
     block_bytes: int = 32_768  # the same, compressed; more ends the connection
     pending_bytes: int = 512 * 2**20  # large requests until they are answered, of all peers
     connections: int = 10_000
+    early_answers: int = 100  # refusals of one connection that wait for the ends of their requests
+    early_answer_bytes: int = 32_768  # of each request that are passed over meanwhile
     window: int = 16 * 2**20  # what a connection may send before we have read it
 
     # A peer that does not read
@@ -37,6 +39,7 @@ class Limits:
     bytes_per_second: int = 1024  # on the average
     answer_seconds: float = 120.0  # in which a part of an answer must be taken
     close_seconds: float = 5.0  # to take the last bytes
+    early_answer_seconds: float = 0.2  # that a refusal waits for the end of its request
     idle_seconds: float = float("inf")  # without a call, until the connection is ended
     age_seconds: float = float("inf")  # of a connection, until it is ended
     age_grace_seconds: float = float("inf")  # for its calls to end, then

@@ -24,10 +24,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from estimand.serving.access.room import Room
-from estimand.serving.lean.connection import Connection, Shared
+from estimand.serving.lean.connection import Connection
 from estimand.serving.lean.frames import Code
 from estimand.serving.lean.headers import Opening
 from estimand.serving.lean.limits import Limits
+from estimand.serving.lean.shared import Shared
 from estimand.serving.lean.streams import Streaming, Unary
 
 _BACKLOG = 2048

@@ -81,8 +81,8 @@ class _Server:
         floods: log_floods.Floods | None = None,
     ) -> None:
         from estimand.serving.access.auth import Tokens
+        from estimand.serving.access.certificates import Certificates
         from estimand.serving.access.room import Room
-        from estimand.serving.access.tls import TlsSettings
         from estimand.serving.metrics import Metrics
         from estimand.serving.process.worker import Handed
 
@@ -93,8 +93,8 @@ class _Server:
         self._room = Room(flags.max_pending_bytes)
         self._tokens = Tokens(flags.auth_tokens_file) if flags.auth_tokens_file else None
         tls, rest_tls = flags.ssl_config_file, flags.rest_api_ssl_config_file
-        self._grpc_tls = TlsSettings.read(tls) if tls else None
-        self._rest_tls = TlsSettings.read(rest_tls) if rest_tls else None
+        self._grpc_tls = Certificates(tls) if tls else None
+        self._rest_tls = Certificates(rest_tls) if rest_tls else None
         self._handed = Handed.take()
         self._members: Any = None
         self._tasks: list[asyncio.Task[None]] = []

@@ -17,9 +17,10 @@ from estimand.serving.grpc.face import GrpcFace
 from estimand.serving.json import examples as json_examples
 from estimand.serving.json import input as json_input
 from estimand.serving.lean import frames
-from estimand.serving.lean.connection import Connection, Shared
+from estimand.serving.lean.connection import Connection
 from estimand.serving.lean.frames import Code, read_u32
 from estimand.serving.lean.limits import Limits
+from estimand.serving.lean.shared import Shared
 from estimand.serving.lean.streams import Streaming, Unary
 from estimand.serving.models import config as model_config
 from estimand.serving.rest.face import RestFace

@@ -8,9 +8,10 @@ import random
 import hpack
 
 from estimand.serving.lean import frames
-from estimand.serving.lean.connection import Connection, Shared
+from estimand.serving.lean.connection import Connection
 from estimand.serving.lean.frames import END_HEADERS, END_STREAM, Code, frame, read_u32
 from estimand.serving.lean.limits import Limits
+from estimand.serving.lean.shared import Shared
 from estimand.serving.lean.streams import Unary
 from tests.serving.fuzzing import damaged
 from tests.serving.lean.fake import data

@@ -310,8 +310,6 @@ FLOODS = {
 def test_a_flood_is_ended(server: fake.Running, case: str) -> None:
     with Raw(server.port) as raw:
         raw.send(FLOODS[case](raw))
-        if case == "tiny data":  # zeros are a whole empty message, and then too much
-            assert raw.answer(1)[0]["grpc-status"] == "13"
         assert raw.farewell()[0] == CALM
         assert raw.is_closed()
 

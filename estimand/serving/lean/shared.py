@@ -1,0 +1,36 @@
+"""What the connections of a server have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from estimand.serving.access.room import Room
+from estimand.serving.lean.headers import Header, Opening, judge
+from estimand.serving.lean.limits import Limits
+
+if TYPE_CHECKING:
+    from estimand.serving.lean.connection import Connection
+
+
+class Shared:
+    """`now` moves with every tick; `admits` says whether who sends such headers may ask at all."""
+
+    def __init__(
+        self,
+        table: Mapping[bytes, Any],
+        limits: Limits,
+        room: Room | None = None,
+        admits: Callable[[Opening], bool] | None = None,
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.limits = limits
+        self.now = self.loop.time()
+        self.room = room or Room(limits.pending_bytes)
+        self.admits = admits
+        self.connections: set[Connection] = set()
+        self.judge: Callable[[Sequence[Header]], Opening] = functools.partial(
+            judge, table=table, most_bytes=limits.header_bytes
+        )
