@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import secrets
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
-
-from estimand.core import tf_private, voice
+from estimand.core import lines_of_old, tf_private, voice
 from estimand.engine.checkpoints.api import CheckpointWriter
 from estimand.engine.checkpoints.saving import ModelSaver
 from estimand.engine.model_dir import RunRecord
-from estimand.engine.progress.screens import is_live_terminal
 from estimand.engine.running.interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -45,23 +41,15 @@ def engine_scope(estimator: Estimator) -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         speaks = estimator._config.progress is not False
-        ours = stack.enter_context(voice.speaking(speaks))
-        on_screen = speaks and (is_live_terminal() or voice.in_notebook())
-        if (ours or on_screen) and not voice.is_verbose():
-            _look_for_devices_quietly()
+        stack.enter_context(voice.speaking(speaks))
+        if speaks and not lines_of_old.is_verbose():
+            tf_private.look_for_devices_quietly()
             stack.enter_context(tf_private.native_log_from(tf_private.ERROR))
         stack.enter_context(tf_private.eager_mode())
         stack.enter_context(tf_private.global_seed_restored())
         if estimator._config.tf_random_seed is None:
             stack.enter_context(tf_private.explicit_seeds_stand())
         yield
-
-
-@functools.cache
-def _look_for_devices_quietly() -> None:
-    """Where there is no GPU, its driver says that it failed: this is no error here."""
-    with tf_private.native_log_from(tf_private.FATAL):
-        tf.config.list_physical_devices()
 
 
 def model_seed(estimator: Estimator, record: RunRecord) -> int:
