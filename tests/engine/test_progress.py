@@ -14,6 +14,7 @@ from rich.console import Console
 
 from estimand.core import voice
 from estimand.engine.progress.progress import Progress, format_results_table
+from tests.integration.terminal import rendered
 
 
 class Clock:
@@ -29,31 +30,12 @@ class Clock:
 class Terminal(io.StringIO):
     """A stream whose `lines` are what a terminal would show after all that was written to it."""
 
-    TOKEN = re.compile(r"\x1b\[(?P<code>[?\d;]*)(?P<letter>[A-Za-z])|(?P<char>[\s\S])")
-
     def isatty(self) -> bool:
         return True
 
     @property
     def lines(self) -> list[str]:
-        rows, row, column = [""], 0, 0
-        for token in self.TOKEN.finditer(self.getvalue()):
-            letter, char = token["letter"], token["char"]
-            if letter == "A":
-                row -= int(token["code"] or 1)
-            elif letter == "K":
-                rows[row] = ""
-            elif char == "\r":
-                column = 0
-            elif char == "\n":
-                row, column = row + 1, 0
-                rows += [""] * (row + 1 - len(rows))
-            elif char is not None:
-                rows[row] = rows[row][:column].ljust(column) + char + rows[row][column + 1 :]
-                column += 1
-        while rows and not rows[-1]:
-            rows.pop()
-        return rows
+        return rendered(self.getvalue())
 
 
 @pytest.fixture
@@ -397,6 +379,7 @@ def test_rich_and_tensorflow_are_not_loaded_unless_something_is_drawn():
     program = """
 import sys
 from estimand.engine.progress.progress import Progress, format_results_table
+from tests.integration.terminal import rendered
 with Progress(10) as progress:
     progress.update(1, 0.5)
 format_results_table({"loss": 0.5})
