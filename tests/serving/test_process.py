@@ -69,7 +69,11 @@ def test_a_bad_configuration_file_ends_the_start(tmp_path: Path, text: str, told
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ([], "No model to serve. Set --model_base_path=DIR"),
+        (
+            [],
+            "No model to serve. Give a directory, as in estimand serve runs/census/export/best, or "
+            "set --model_base_path=DIR",
+        ),
         (["--model_base_path=/m", "--batching_parameters_file=b"], "without --enable_batching"),
         (["--model_base_path=/m", "--port=1", "--rest_api_port", "1"], "the same as --port"),
         (["--model_base_path=/m", "--transition_policy=fast"], "Use availability or resource"),
