@@ -228,6 +228,21 @@ def test_an_evaluation_takes_over_the_line_and_gives_it_back(clock, console, ter
         ]
 
 
+def test_what_the_line_shows_is_not_logged_while_an_evaluation_has_its_place(
+    clock, console, monkeypatch
+):
+    hidden = []
+    monkeypatch.setattr(
+        Progress, "_new_screen", lambda self: hidden.append(voice._shown_elsewhere[voice.SAVED])
+    )
+    with Progress(10, console=console, clock=clock):
+        with Progress.for_evaluation(4, console=console, clock=clock):
+            pass
+        assert voice._shown_elsewhere[voice.SAVED] == 1
+    assert hidden == [1, 2, 1]  # training, evaluation, training again: never 0
+    assert voice._shown_elsewhere[voice.SAVED] == 0
+
+
 def test_a_phase_shows_its_word_and_does_not_count_in_the_rate(clock, console, terminal):
     with Progress(10, console=console, clock=clock) as progress:
         run(progress, clock, range(1, 3), 1.0)
