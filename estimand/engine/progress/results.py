@@ -39,6 +39,18 @@ def foreground(results: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in results.items() if not _is_in_the_background(name)}
 
 
+def in_order(results: Mapping[str, Any]) -> dict[str, Any]:
+    """All of them: numbers by importance, then the rest, and last the step.
+
+    >>> list(in_order({"global_step": 5, "label/mean": 0.5, "accuracy": 0.9, "loss": 0.1}))
+    ['loss', 'accuracy', 'label/mean', 'global_step']
+    """
+    first = by_importance(results)
+    rest = [name for name in results if name not in first and name != GLOBAL_STEP]
+    last = [GLOBAL_STEP] if GLOBAL_STEP in results else []
+    return {name: results[name] for name in (*first, *rest, *last)}
+
+
 def in_one_line(results: Mapping[str, Any]) -> str:
     """All numbers.
 
