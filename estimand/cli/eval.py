@@ -102,9 +102,10 @@ def _complain_of(name: str, specs: Sequence[EvalSpec]) -> EvalSpec:
 
 def _show(spec: EvalSpec, by_step: dict[int, dict[str, Any]], named: bool) -> None:
     from estimand.engine.progress.progress import format_results_table
+    from estimand.engine.progress.results import in_order
 
     of_what = f" ({spec.name})" if named else ""
     if not by_step:
         click.echo(f"All checkpoints have results already{of_what}.")
     for step, metrics in by_step.items():
-        click.echo(format_results_table(metrics, title=f"step {step}{of_what}"))
+        click.echo(format_results_table(in_order(metrics), title=f"step {step}{of_what}"))

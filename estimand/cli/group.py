@@ -41,6 +41,15 @@ class Commands(click.Group):
     def list_commands(self, context: click.Context) -> list[str]:
         return sorted(self.entries)
 
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.entries and not args[0].startswith("-"):
+            from estimand.core.names import did_you_mean
+
+            context.fail(f"No such command {args[0]!r}.{did_you_mean(args[0], self.entries)}")
+        return super().resolve_command(context, args)
+
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         entry = self.entries.get(name)
         if entry is None:

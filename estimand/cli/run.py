@@ -39,5 +39,9 @@ def run(
         import tensorflow  # noqa: F401 - loads quietly here rather than noisily later
 
         from estimand.compat.script import run_script
-    with told_from_its_side(context.obj["verbose"]):
+    from estimand.core import lines_of_old, tf_private
+
+    if not lines_of_old.is_verbose() and not tf_private.has_gpu_device():
+        tf_private.look_for_devices_quietly()  # which the program could have wanted to hide
+    with told_from_its_side(context.obj["verbose"]), lines_of_old.written_once():
         run_script(script, arguments, v1)

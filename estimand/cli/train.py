@@ -61,6 +61,7 @@ def _run(made: Made, program: str) -> Any:
 def _show(done: Any) -> None:
     """Metrics and exports of the last evaluation; of several EvalSpecs, by their names."""
     from estimand.engine.progress.progress import format_results_table
+    from estimand.engine.progress.results import in_order
 
     if not isinstance(done, tuple) or not done[0] or sys.stdout.isatty():
         return  # a part of a cluster that evaluates nothing; or a terminal, which has seen it
@@ -69,6 +70,6 @@ def _show(done: Any) -> None:
         metrics, exports = {"": metrics}, {"": exports}
     for name, one in metrics.items():
         title = f"step {int(one['global_step'])}" + (f" ({name})" if name else "")
-        click.echo(format_results_table(one, title=title))
+        click.echo(format_results_table(in_order(one), title=title))
         for path in filter(None, exports.get(name) or ()):
             click.echo(f"exported to {os.fsdecode(path)}")

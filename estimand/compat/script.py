@@ -107,11 +107,14 @@ def _behave_like_v1(path: str) -> None:
     """Graphs and sessions are the default, sizes have a `.value`."""
     import tensorflow as tf
 
+    from estimand.core import tf_private
+
     with open(path, encoding="utf-8") as file:
         source = file.read()
     if detection.trains_with_keras(source):
         return  # which Keras 3 does eagerly only; model functions have their graphs in any case
-    tf.compat.v1.disable_v2_behavior()
+    with tf_private.without_deprecations():
+        tf.compat.v1.disable_v2_behavior()
     if any(name.startswith("keras") for name in detection.names_of_tensorflow(source)):
         # Keras 3 computes with shapes as plain numbers.
         tf.compat.v1.enable_v2_tensorshape()

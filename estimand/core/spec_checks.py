@@ -58,6 +58,8 @@ def checked_train_op(train_op: Any, mode: str) -> Any:
         return train_op
     elif not isinstance(train_op, tf.Operation | tf.Tensor):
         hint = " Join several with tf.group(...)." if isinstance(train_op, list | tuple) else ""
+        if hasattr(train_op, "apply_gradients"):
+            hint = " Write train_op=est.minimize(optimizer, loss)."
         raise SpecTypeError(f"train_op must be Operation or Tensor, given: {train_op}.{hint}")
     _require_current_graph(train_op, "train_op")
     return train_op

@@ -1,7 +1,8 @@
 """What a run tells: lines of the logger `estimand`, which appear also where nobody listens.
 
 An application that has configured logging gets them where it wants them. Otherwise a handler of
-our own writes them to stderr while a run is going on; in a notebook, to stdout.
+our own writes them to stderr while a run is going on; in a notebook, to stdout. Programs that
+ask for the lines of tf.estimator (see `lines_of_old`) get those instead.
 
 >>> import logging
 >>> logging.getLogger("estimand").setLevel("WARNING")  # says nothing but warnings
@@ -13,60 +14,91 @@ from __future__ import annotations
 import collections
 import contextlib
 import logging
-import os
 import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
+
+from estimand.core import lines_of_old
 
 # What a line is about, where something else may show the same.
 PROGRESS, SAVED, EVALUATION = "progress", "saved", "evaluation"
 
 _log = logging.getLogger("estimand")
-# Programs written for tf.estimator ask this one for its lines, which tell the same.
-_lines_of_old = logging.getLogger("tensorflow")
 _shown_elsewhere: collections.Counter[str] = collections.Counter()
+_aside: _OwnHandler | None = None
 
 
 def tell(message: str, *args: Any, about: str = "") -> None:
     """Log a line of a run."""
-    _log.info(message, *args, extra={"about": about})
-
-
-@contextlib.contextmanager
-def _without_lines_of_old() -> Iterator[None]:
-    """In notebooks TensorFlow asks for its lines by itself: hundreds, which tell the same."""
-    level = _lines_of_old.level
-    if level != logging.INFO or not in_notebook() or is_verbose():
-        yield
-        return
-    _lines_of_old.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        _lines_of_old.setLevel(level)
+    extra = {"about": about}
+    if _aside is not None:
+        place = _log.findCaller(stacklevel=2)[:2]
+        record = _log.makeRecord(_log.name, logging.INFO, *place, message, args, None, extra=extra)
+        _aside.handle(record)
+    elif not lines_of_old.are_preferred() or _is_configured():
+        _log.info(message, *args, extra=extra, stacklevel=2)
 
 
 @contextlib.contextmanager
 def speaking(wanted: bool = True) -> Iterator[bool]:
     """Inside, lines appear somewhere; gives whether it is up to us where."""
-    with _without_lines_of_old(), _heard(wanted) as ours:
+    with lines_of_old.in_order(), _heard(wanted) as ours:
         yield ours
 
 
 @contextlib.contextmanager
 def _heard(wanted: bool) -> Iterator[bool]:
-    if not wanted or _log.hasHandlers() or _lines_of_old.isEnabledFor(logging.INFO):
-        yield any(isinstance(handler, _OwnHandler) for handler in _log.handlers)
-        return
+    if _aside is not None or any(isinstance(handler, _OwnHandler) for handler in _log.handlers):
+        yield True  # by whoever called us
+    elif not wanted:
+        yield False
+    elif _log.hasHandlers():
+        with _speaking_aside(_listens_only_to_warnings()) as ours:
+            yield ours
+    elif lines_of_old.are_asked_for():
+        yield False
+    else:
+        with _with_handler_of_our_own():
+            yield True
+
+
+def _is_configured() -> bool:
+    """Whether somebody has given this very logger a level or a handler."""
+    return _log.level != logging.NOTSET or bool(_log.handlers)
+
+
+def _listens_only_to_warnings() -> bool:
+    """Whether the root has a handler, and the level that it has before anybody sets one.
+
+    `logging.warning(...)` in any library is enough for that: nobody has decided on our lines.
+    """
+    undecided = lines_of_old.root_of(_log).level == logging.WARNING and not _is_configured()
+    switched_off = _log.disabled or _log.manager.disable >= logging.INFO
+    return undecided and not switched_off and not lines_of_old.are_asked_for()
+
+
+@contextlib.contextmanager
+def _with_handler_of_our_own() -> Iterator[None]:
     handler, level = _OwnHandler(), _log.level
     _log.addHandler(handler)
     if level == logging.NOTSET:
         _log.setLevel(logging.INFO)
     try:
-        yield True
+        yield
     finally:
         _log.removeHandler(handler)
         _log.setLevel(level)
+
+
+@contextlib.contextmanager
+def _speaking_aside(really: bool) -> Iterator[bool]:
+    """Our lines do not pass by handlers that get warnings only, which stay with them."""
+    global _aside
+    _aside = _OwnHandler() if really else None
+    try:
+        yield really
+    finally:
+        _aside = None
 
 
 @contextlib.contextmanager
@@ -77,11 +109,6 @@ def showing(*about: str) -> Iterator[None]:
         yield
     finally:
         _shown_elsewhere.subtract(about)
-
-
-def is_verbose() -> bool:
-    """Whether what TensorFlow prints by itself is wanted: nobody asks for it by default."""
-    return bool(os.environ.get("ESTIMAND_VERBOSE")) or "TF_CPP_MIN_LOG_LEVEL" in os.environ
 
 
 def in_notebook() -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.core import tf_private
+from estimand.core import lines_of_old, tf_private
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError, NoCheckpointError
 from estimand.core.modes import ModeKeys
@@ -90,7 +90,8 @@ class Estimator:
         tf_private.make_graph_tensors_hashable()
         if config._session_config is not None:
             apply_session_config(config._session_config)
-        _log.info("Using config: %s", config)
+        with lines_of_old.in_order():
+            _log.info("Using config: %s", config)
 
     def _new_workspace(self, config: RunConfig) -> Workspace:
         return Workspace(

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import os
+import re
+import traceback
+from collections.abc import Iterator, Mapping
+from types import CodeType
 from typing import Any
 
 import tensorflow as tf
@@ -15,6 +19,10 @@ from estimand.core.tracebacks import users_line
 from estimand.inputs.structure import describe
 
 _OF_A_V1_OPTIMIZER = ("minimize", "compute_gradients", "get_updates")
+_OF_A_TRAINER = re.compile(r"\.(fit|evaluate|predict|train_on_batch|test_on_batch)\(")
+# Of messages of TensorFlow and Keras.
+_SYMBOLIC = "Cannot convert a symbolic"
+_ONE_INPUT = "expects 1 input(s), but it received"
 
 
 @contextlib.contextmanager
@@ -29,7 +37,10 @@ def explained(features: Any, labels: Any, mode: str, params: Any) -> Iterator[No
                 missing_key(error, {"feature": features, "param": params})
                 or _v1_method_of_keras_optimizer(error)
                 or _value_of_symbolic_tensor(error)
-                or _labels_in_predict(error, labels, mode)
+                or _no_labels(error, labels, mode)
+                or _labels_of_a_sparse_loss(error, labels)
+                or _all_features_at_once(error, features)
+                or _training_by_keras(error)
             )
         if told is None:
             raise
@@ -76,6 +87,8 @@ def _value_of_symbolic_tensor(error: Exception) -> Exception | None:
         what = "asks a tensor for its value, .numpy()"
     elif isinstance(error, tf.errors.OperatorNotAllowedInGraphError):
         what = "uses a tensor as a Python value (if, while, for, and, bool(...))"
+    elif isinstance(error, NotImplementedError) and _SYMBOLIC in str(error):
+        what = "gives a tensor to NumPy"
     else:
         return None
     return ModelFnError(
@@ -85,14 +98,65 @@ def _value_of_symbolic_tensor(error: Exception) -> Exception | None:
     )
 
 
-def _labels_in_predict(error: Exception, labels: Any, mode: str) -> Exception | None:
-    if mode != ModeKeys.PREDICT or labels is not None:
+def _no_labels(error: Exception, labels: Any, mode: str) -> Exception | None:
+    if labels is not None:
         return None
     line = users_line(error)
     about_none = "None" in str(error) or (line is not None and "labels" in line.text)
     if not isinstance(error, (ValueError, TypeError, AttributeError)) or not about_none:
         return None
+    if mode != ModeKeys.PREDICT:
+        return ModelFnError(
+            f"{line} failed in {mode.upper()} mode, and labels is None: input_fn gives features "
+            "alone. Let it return (features, labels), or a Dataset of such pairs."
+        )
     return ModelFnError(
         f"{line} failed in PREDICT mode, in which labels is None. Return before labels are used: "
         "if mode == est.ModeKeys.PREDICT: return est.EstimatorSpec(mode, predictions=...)."
     )
+
+
+def _labels_of_a_sparse_loss(error: Exception, labels: Any) -> Exception | None:
+    if not isinstance(error, (ValueError, TypeError)) or not tf.is_tensor(labels):
+        return None
+    if "parameter 'labels' has DataType" in str(error):
+        cure = "labels = tf.cast(labels, tf.int64)"
+    elif "`labels.shape.rank` must equal" in str(error):
+        cure = "labels = tf.squeeze(labels, axis=-1)"
+    else:
+        return None
+    return ModelFnError(
+        f"{users_line(error)}: labels are {describe(labels)}, but a sparse loss takes the number "
+        f"of a class for each row, int64 (None,). Write {cure}, or use a loss that is not sparse."
+    )
+
+
+def _all_features_at_once(error: Exception, features: Any) -> Exception | None:
+    several = isinstance(features, Mapping) and len(features) > 1
+    if not several or not isinstance(error, ValueError) or _ONE_INPUT not in str(error):
+        return None
+    names = ", ".join(map(repr, features))
+    return ModelFnError(
+        f"{users_line(error)}: a Keras layer takes one tensor, and features is a dict of several: "
+        f"{names}. Give it one of them, features[{next(iter(features))!r}], or join them: "
+        "keras.layers.Concatenate()([...])."
+    )
+
+
+def _training_by_keras(error: Exception) -> Exception | None:
+    line = users_line(error)
+    called = None if line is None else _OF_A_TRAINER.search(line.text)
+    # Keras takes its own frames out of a traceback, all but the one that does so.
+    frames = (frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__))
+    if called is None or not any(map(_is_keras, frames)):
+        return None
+    return ModelFnError(
+        f"{line} calls {called[1]}() of a Keras model. In a model function the estimator "
+        "runs the steps: call the model itself, model(features['x']), and return "
+        "est.EstimatorSpec(mode, loss=loss, train_op=est.minimize(optimizer, loss)). A compiled "
+        "model needs no model function: est.keras.model_to_estimator(model)."
+    )
+
+
+def _is_keras(code: CodeType) -> bool:
+    return {"keras", "tf_keras"} & set(code.co_filename.split(os.sep)) != set()

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import secrets
 from collections.abc import Iterator
 from typing import Any
 
-import tensorflow as tf
-
-from estimand.core import tf_private, voice
+from estimand.core import lines_of_old, tf_private, voice
 from estimand.engine.checkpoints.api import CheckpointWriter
 from estimand.engine.checkpoints.saving import ModelSaver
 from estimand.engine.model_dir import RunRecord
-from estimand.engine.progress.screens import is_live_terminal
 from estimand.engine.running.interrupts import Interrupts
 from estimand.estimator.workspace import Workspace
 
@@ -43,23 +39,15 @@ def engine_scope(workspace: Workspace) -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         speaks = workspace.config.progress is not False
-        ours = stack.enter_context(voice.speaking(speaks))
-        on_screen = speaks and (is_live_terminal() or voice.in_notebook())
-        if (ours or on_screen) and not voice.is_verbose():
-            _look_for_devices_quietly()
+        stack.enter_context(voice.speaking(speaks))
+        if speaks and not lines_of_old.is_verbose():
+            tf_private.look_for_devices_quietly()
             stack.enter_context(tf_private.native_log_from(tf_private.ERROR))
         stack.enter_context(tf_private.eager_mode())
         stack.enter_context(tf_private.global_seed_restored())
         if workspace.config.tf_random_seed is None:
             stack.enter_context(tf_private.explicit_seeds_stand())
         yield
-
-
-@functools.cache
-def _look_for_devices_quietly() -> None:
-    """Where there is no GPU, its driver says that it failed: this is no error here."""
-    with tf_private.native_log_from(tf_private.FATAL):
-        tf.config.list_physical_devices()
 
 
 def model_seed(workspace: Workspace, record: RunRecord) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,7 +63,7 @@ def run_evaluation(
     with Progress.for_evaluation(total, enabled=progress) as line:
         done = 0
         while (steps is None or done < steps) and not runner.stop_requested:
-            count = _batches_at_once(runner, feeder, done, steps)
+            count = _batches_at_once(program, runner, feeder, done, steps)
             if count == 0 and feeder.replicas == 1:
                 runner.before_run(done, 1)  # as a v1 session, which finds the end by trying
                 break
@@ -99,8 +100,10 @@ def _log_progress(done: int, count: int, steps: int | None) -> None:
             _log.info("Evaluation [%d/%d]", number, steps)
 
 
-def _batches_at_once(runner: HookRunner, feeder: Feeder, done: int, steps: int | None) -> int:
-    limits = [_MOST_BATCHES_PER_CALL]
+def _batches_at_once(
+    program: StepProgram, runner: HookRunner, feeder: Feeder, done: int, steps: int | None
+) -> int:
+    limits = [_MOST_BATCHES_PER_CALL, program.pace.steps_per_call]
     if done == 0 and feeder.remaining is None:
         return 1  # to know whether there was any
     look = runner.steps_to_next_look(done)
@@ -115,9 +118,11 @@ def _run_batches(
 ) -> bool:
     """Update the metrics with `count` batches; False when the input ended."""
     look = runner.before_run(done, count)
+    start = time.perf_counter()
     try:
         if look is None:
             program.loop(feeder, count)
+            program.pace.note(time.perf_counter() - start, count)
             return True
         if count > 1:
             program.loop(feeder, count - 1)
@@ -125,5 +130,6 @@ def _run_batches(
         done_step = program.step(feeder, look.plan, look.feeds, look.feed_values)
     except tf.errors.OutOfRangeError:
         return False
+    program.pace.note(time.perf_counter() - start, count)
     runner.after_run(look, done_step.fetched, done + count)
     return True

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from estimand.core import lines_of_old
 from estimand.core.closing import Closing
 from estimand.core.errors import InputError, NoModelError
 from estimand.core.names import KnownNames, did_you_mean
@@ -51,7 +52,8 @@ def load_model(
     for _ in range(_ATTEMPTS):
         export = reading.find_version(directory)
         try:
-            return LoadedModel(export, tuple(tags), Hold(export))
+            with lines_of_old.in_order():
+                return LoadedModel(export, tuple(tags), Hold(export))
         except FileNotFoundError as error:
             if isinstance(error, NoModelError):
                 raise

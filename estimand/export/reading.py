@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
@@ -39,6 +40,13 @@ def find_version(directory: str | os.PathLike[str] | bytes) -> str:
         path = os.path.join(directory, name)
         if model_file(path) is not None:
             return path
+    below = sorted(glob.glob(os.path.join(glob.escape(directory), "export", "*", "[0-9]*")))
+    if below:  # it is a model_dir
+        folders = list(dict.fromkeys(os.path.dirname(path) for path in below))
+        raise NoModelError(
+            f"{directory!r} is no exported model, but a model_dir. Give "
+            f"{' or '.join(map(repr, folders))}."
+        )
     inside = sorted(os.listdir(directory))[:8]
     raise NoModelError(
         f"{directory!r} is no exported model: it has no saved_model.pb, and no version of one "

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimand.core.errors import SpecError
+from estimand.core.errors import SpecError, SpecTypeError
 
 _BARE_NAMES = {"feature": "feature", "label": "label", "receiver_tensor": "input"}
 _GRAPH_TYPES = (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)
@@ -129,6 +129,11 @@ def build_parsing_serving_input_receiver_fn(
     ...     receiver_fn().receiver_tensors["examples"].name
     'input_example_tensor:0'
     """
+    if not isinstance(feature_spec, Mapping):
+        raise SpecTypeError(
+            f"feature_spec must be a dict of parsers by name, given: {feature_spec!r}. For feature "
+            "columns, write est.feature_column.make_parse_example_spec(columns)."
+        )
 
     def serving_input_receiver_fn() -> ServingInputReceiver:
         _check_not_called_by_hand()

@@ -156,14 +156,17 @@ def _check_kind(column: Any, base: Any, key: str, features: Mapping[Any, Any]) -
                 "it dense with tf.sparse.to_dense, or parse it as a FixedLenFeature."
             )
         if dtype == tf.string:
-            wanted = "numbers"
+            wanted = (
+                "numbers. Convert it in input_fn, tf.strings.to_number, or take a categorical "
+                "column for words"
+            )
     elif isinstance(base, fc.IdentityCategoricalColumn):
         if not dtype.is_integer:
             wanted = f"integers. Invalid input, not integer. key: {key} dtype: {dtype}"
     elif isinstance(base, _KEYED) and base.dtype.is_integer != dtype.is_integer:
         wanted = (
             f"{base.dtype.name}. Column dtype and SparseTensors dtype must be compatible. "
-            f"key: {key}, column dtype: {base.dtype}, tensor dtype: {dtype}"
+            f"key: {key}, column dtype: {base.dtype}, tensor dtype: {dtype}. {_cure(base)}"
         )
     elif isinstance(base, _KEYED) and dtype != tf.string and not dtype.is_integer:
         wanted = f"{base.dtype.name}; input_tensor must be string or integer"
@@ -172,6 +175,15 @@ def _check_kind(column: Any, base: Any, key: str, features: Mapping[Any, Any]) -
             f"Column {column.name!r} reads the feature {key!r}, which is {describe(value)}; "
             f"it takes {wanted}."
         )
+
+
+def _cure(column: Any) -> str:
+    """For words where there should be numbers, or the other way round."""
+    if column.dtype.is_integer:
+        return "Convert it in input_fn: tf.strings.to_number(feature, tf.int64)"
+    if isinstance(column, fc.VocabularyListCategoricalColumn):
+        return "Give numbers as the vocabulary, or convert it in input_fn: tf.strings.as_string"
+    return "Say dtype=tf.int64 in the column, or convert it in input_fn: tf.strings.as_string"
 
 
 _KEYED = (

@@ -15,11 +15,13 @@ columns are TensorFlow's own objects, made without its deprecation notices; colu
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from estimand.core.errors import FeatureColumnError
 from estimand.features.layers import input_layer, linear_model, sequence_input_layer
 from estimand.features.parsing import make_parse_example_spec
 from estimand.features.quiet import no_deprecation_notices, without_notice
@@ -66,6 +68,24 @@ def _quiet(constructor: Callable[..., Any]) -> Callable[..., Any]:
     return make
 
 
+def _naming_the_file(make: Callable[..., Any]) -> Callable[..., Any]:
+    """TensorFlow does not say which one it has not found."""
+
+    @functools.wraps(make)
+    def checked(key: str, vocabulary_file: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return make(key, vocabulary_file, *args, **kwargs)
+        except ValueError as error:
+            if "does not exist" not in str(error):
+                raise
+            raise FeatureColumnError(
+                f"vocabulary_file in {key} does not exist: {str(vocabulary_file)!r}. Give the path "
+                f"of a text file with one word per line; the program runs in {os.getcwd()!r}."
+            ) from error
+
+    return checked
+
+
 def _quiet_anywhere(constructor: Callable[..., Any]) -> Callable[..., Any]:
     """For constructors that refuse to be called eagerly, though they build nothing yet."""
     make = _quiet(constructor)
@@ -87,7 +107,9 @@ bucketized_column = _quiet(_tf.bucketized_column)
 # Features that are one of many
 categorical_column_with_hash_bucket = _quiet(_tf.categorical_column_with_hash_bucket)
 categorical_column_with_identity = _quiet(_tf.categorical_column_with_identity)
-categorical_column_with_vocabulary_file = _quiet(_tf.categorical_column_with_vocabulary_file)
+categorical_column_with_vocabulary_file = _naming_the_file(
+    _quiet(_tf.categorical_column_with_vocabulary_file)
+)
 categorical_column_with_vocabulary_list = _quiet(_tf.categorical_column_with_vocabulary_list)
 crossed_column = _quiet(_tf.crossed_column)
 weighted_categorical_column = _quiet(_tf.weighted_categorical_column)
@@ -103,8 +125,8 @@ sequence_categorical_column_with_hash_bucket = _quiet(
     _tf.sequence_categorical_column_with_hash_bucket
 )
 sequence_categorical_column_with_identity = _quiet(_tf.sequence_categorical_column_with_identity)
-sequence_categorical_column_with_vocabulary_file = _quiet(
-    _tf.sequence_categorical_column_with_vocabulary_file
+sequence_categorical_column_with_vocabulary_file = _naming_the_file(
+    _quiet(_tf.sequence_categorical_column_with_vocabulary_file)
 )
 sequence_categorical_column_with_vocabulary_list = _quiet(
     _tf.sequence_categorical_column_with_vocabulary_list

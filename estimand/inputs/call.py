@@ -30,10 +30,7 @@ def bind_input_fn(input_fn: Callable[..., Any], **offered: Any) -> Callable[[], 
     3
     """
     if not callable(input_fn):
-        raise InputError(
-            f"input_fn must be callable, given: {input_fn!r}. "
-            "Pass the function itself, or wrap a value: `lambda: value`."
-        )
+        raise InputError(f"input_fn must be callable, given: {_what_to_pass(input_fn)}")
     parameters = _own_parameters(input_fn)
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     chosen = input_fn.keywords if isinstance(input_fn, functools.partial) else {}
@@ -44,6 +41,21 @@ def bind_input_fn(input_fn: Callable[..., Any], **offered: Any) -> Callable[[], 
     }
     _check_nothing_missing(input_fn, parameters, arguments)
     return functools.partial(input_fn, **arguments)
+
+
+def _what_to_pass(given: Any) -> str:
+    if inspect.isgenerator(given):
+        return (
+            f"the generator of {given.__name__}, which can be gone through once. Pass the function "
+            "that makes it, without ()."
+        )
+    if type(given).__name__ == "DataFrame":
+        names = ", ".join(repr(name) for name in list(given.columns)[:6])
+        return (
+            f"a DataFrame with the columns {names}. Write est.inputs.table_input_fn(table, "
+            "label_name=...), which makes an input_fn of it."
+        )
+    return f"{given!r}. Pass the function itself, or wrap a value: `lambda: value`."
 
 
 def takes_input_context(input_fn: Callable[..., Any]) -> bool:

@@ -258,7 +258,8 @@ def _problems(flags: Flags) -> list[str]:
     found = []
     if not flags.model_config_file and not flags.model_base_path:
         found.append(
-            "No model to serve. Set --model_base_path=DIR, the directory of the versions "
+            "No model to serve. Give a directory, as in estimand serve runs/census/export/best, "
+            "or set --model_base_path=DIR, the directory of the versions "
             "(export_dir_base of the export), or --model_config_file=FILE."
         )
     if flags.batching_parameters_file and not flags.enable_batching:

@@ -44,7 +44,7 @@ def run(*arguments: str) -> Any:
 def test_newest_checkpoint(program: str) -> None:
     result = run(program)
     assert result.exit_code == 0, result.output
-    assert result.output.startswith("step 6\n")
+    assert result.stdout.startswith("step 6\n")
     assert f"{line.loss_after(6):.4g}" in result.output
 
 
@@ -53,19 +53,19 @@ def test_all_that_are_left_and_then_none(program: str) -> None:
     result = run(program, "--all")
     titles = [text for text in result.output.splitlines() if text.startswith("step ")]
     assert titles == ["step 0", "step 3"]
-    assert run(program, "--all").output == "All checkpoints have results already.\n"
+    assert run(program, "--all").stdout == "All checkpoints have results already.\n"
     assert "step 6" in run(program, "--all", "--again").output
 
 
 def test_given_checkpoint_steps_and_name(program: str, tmp_path: Path) -> None:
     checkpoint = str(tmp_path / "model" / "model.ckpt-3")
     result = run(program, "--checkpoint", checkpoint, "--steps", "1", "--name", "first")
-    assert result.output.startswith("step 3\n")
+    assert result.stdout.startswith("step 3\n")
     assert line.evaluated_steps(line.estimator(tmp_path / "model"), "first") == [3]
 
 
 def test_experiment_and_several_specs(program: str) -> None:
-    assert run(f"{program}:as_experiment").output.startswith("step 6\n")
+    assert run(f"{program}:as_experiment").stdout.startswith("step 6\n")
     result = run(f"{program}:several")
     assert "step 6 (a)" in result.output and "step 6 (b)" in result.output
     assert "step 6 (a)" not in run(f"{program}:several", "--name", "b").output

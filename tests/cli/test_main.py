@@ -28,7 +28,10 @@ def test_version_is_the_packages() -> None:
 def test_unknown_command_is_a_usage_error() -> None:
     result = CliRunner().invoke(main, ["docter"])
     assert result.exit_code == 2
-    assert "No such command 'docter'" in result.output
+    assert "Error: No such command 'docter'. Did you mean 'doctor'?\n" in result.output
+    assert (
+        "Error: No such command 'frobnicate'.\n" in CliRunner().invoke(main, ["frobnicate"]).output
+    )
 
 
 def test_python_dash_m_is_the_same_command() -> None:

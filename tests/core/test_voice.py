@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import logging
 import re
+import sys
 
 import pytest
 
-from estimand.core import voice
+from estimand.core import lines_of_old, voice
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +19,7 @@ def ours(monkeypatch: pytest.MonkeyPatch) -> logging.Logger:
     root.setLevel(logging.WARNING)
     logger.parent = old.parent = root
     monkeypatch.setattr(voice, "_log", logger)
-    monkeypatch.setattr(voice, "_lines_of_old", old)
+    monkeypatch.setattr(lines_of_old, "_log", old)
     return logger
 
 
@@ -57,7 +58,7 @@ def test_an_application_that_listens_gets_each_line_once_and_we_print_none(
 
 
 def test_programs_that_ask_for_the_lines_of_tf_estimator_get_those_only(capsys):
-    voice._lines_of_old.setLevel(logging.INFO)
+    lines_of_old._log.setLevel(logging.INFO)
     with voice.speaking() as by_us:
         voice.tell("saved")
     assert not by_us and capsys.readouterr().err == ""
@@ -67,8 +68,8 @@ def test_in_a_notebook_the_lines_that_tensorflow_asks_for_by_itself_are_held_bac
     monkeypatch, capsys
 ):
     monkeypatch.setattr(voice, "in_notebook", lambda: True)
-    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
-    old = voice._lines_of_old
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)  # by which TensorFlow knows it
+    old = lines_of_old._log
     old.setLevel(logging.INFO)
     with voice.speaking() as by_us:
         assert by_us and not old.isEnabledFor(logging.INFO)
@@ -97,3 +98,100 @@ def test_nothing_is_said_where_progress_is_not_wanted(capsys):
     with voice.speaking(False):
         voice.tell("saved")
     assert capsys.readouterr().err == ""
+
+
+# ---------------------------------------------------------------- what others have set up
+
+
+@pytest.fixture
+def root(ours: logging.Logger) -> logging.Logger:
+    assert ours.parent is not None
+    return ours.parent
+
+
+def test_a_root_that_listens_to_warnings_only_has_not_decided_about_us(capsys, ours, root):
+    theirs = io.StringIO()
+    root.addHandler(logging.StreamHandler(theirs))  # as logging.warning(...) anywhere makes one
+    with voice.speaking() as by_us:
+        voice.tell("saved %s", "model.ckpt-5")
+        ours.warning("careful")
+        with voice.speaking() as still_by_us:
+            voice.tell("evaluated")
+    voice.tell("after")
+    assert by_us and still_by_us
+    assert lines(capsys.readouterr().err) == ["saved model.ckpt-5", "evaluated"]
+    assert theirs.getvalue() == "careful\n"
+
+
+@pytest.mark.parametrize("how", ["root at ERROR", "logger at WARNING", "disabled"])
+def test_who_has_decided_that_nothing_is_said_hears_nothing(capsys, ours, root, how):
+    root.addHandler(logging.StreamHandler(theirs := io.StringIO()))
+    if how == "root at ERROR":
+        root.setLevel(logging.ERROR)
+    elif how == "disabled":
+        ours.disabled = True
+    else:
+        ours.setLevel(logging.WARNING)
+    with voice.speaking() as by_us:
+        voice.tell("saved")
+    assert not by_us
+    assert (theirs.getvalue(), capsys.readouterr().err) == ("", "")
+
+
+def test_programs_that_set_the_logger_of_old_get_its_lines_only(root):
+    theirs = io.StringIO()
+    root.addHandler(logging.StreamHandler(theirs))
+    root.setLevel(logging.INFO)
+    lines_of_old._log.setLevel(logging.INFO)  # tf.compat.v1.logging.set_verbosity
+    with voice.speaking():
+        voice.tell("saved model.ckpt-5")
+        lines_of_old._log.info("Saving checkpoints for 5")
+    assert theirs.getvalue() == "Saving checkpoints for 5\n"
+
+
+class LikeAbsl(logging.Handler):
+    """Has the handler that writes inside, as absl's does."""
+
+    def __init__(self, stream: io.StringIO) -> None:
+        super().__init__()
+        self.python_handler = logging.StreamHandler(stream)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.python_handler.emit(record)
+
+
+@pytest.mark.parametrize("kind", [logging.StreamHandler, LikeAbsl])
+def test_lines_of_old_appear_once_where_the_root_got_a_handler_too(root, kind):
+    screen, file = io.StringIO(), io.StringIO()
+    old = lines_of_old._log
+    old.addHandler(logging.StreamHandler(screen))  # TensorFlow's own
+    root.addHandler(kind(screen))
+    root.addHandler(logging.StreamHandler(file))
+    root.setLevel(logging.INFO)
+    with lines_of_old.in_order():
+        with lines_of_old.in_order():
+            old.info("Calling model_fn.")
+        old.info("Done calling model_fn.")
+    told = "Calling model_fn.\nDone calling model_fn.\n"
+    assert (screen.getvalue(), file.getvalue()) == (told, told)
+    old.info("after")
+    assert screen.getvalue() == told + "after\nafter\n"
+
+
+def test_the_handler_of_tensorflow_writes_where_the_root_writes_elsewhere(root):
+    screen, file = io.StringIO(), io.StringIO()
+    lines_of_old._log.addHandler(logging.StreamHandler(screen))
+    root.addHandler(logging.StreamHandler(file))
+    root.setLevel(logging.INFO)
+    with lines_of_old.in_order():
+        lines_of_old._log.info("Calling model_fn.")
+    assert screen.getvalue() == file.getvalue() == "Calling model_fn.\n"
+
+
+def test_the_place_of_a_line_is_where_it_was_told(root):
+    records: list[logging.LogRecord] = []
+    root.addHandler(handler := logging.Handler())
+    handler.emit = records.append  # type: ignore[method-assign]
+    root.setLevel(logging.INFO)
+    voice.tell("saved")
+    assert [record.filename for record in records] == ["test_voice.py"]

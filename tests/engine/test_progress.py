@@ -14,6 +14,7 @@ from rich.console import Console
 
 from estimand.core import voice
 from estimand.engine.progress.progress import Progress, format_results_table
+from tests.integration.terminal import rendered
 
 
 class Clock:
@@ -29,31 +30,12 @@ class Clock:
 class Terminal(io.StringIO):
     """A stream whose `lines` are what a terminal would show after all that was written to it."""
 
-    TOKEN = re.compile(r"\x1b\[(?P<code>[?\d;]*)(?P<letter>[A-Za-z])|(?P<char>[\s\S])")
-
     def isatty(self) -> bool:
         return True
 
     @property
     def lines(self) -> list[str]:
-        rows, row, column = [""], 0, 0
-        for token in self.TOKEN.finditer(self.getvalue()):
-            letter, char = token["letter"], token["char"]
-            if letter == "A":
-                row -= int(token["code"] or 1)
-            elif letter == "K":
-                rows[row] = ""
-            elif char == "\r":
-                column = 0
-            elif char == "\n":
-                row, column = row + 1, 0
-                rows += [""] * (row + 1 - len(rows))
-            elif char is not None:
-                rows[row] = rows[row][:column].ljust(column) + char + rows[row][column + 1 :]
-                column += 1
-        while rows and not rows[-1]:
-            rows.pop()
-        return rows
+        return rendered(self.getvalue())
 
 
 @pytest.fixture
@@ -246,6 +228,21 @@ def test_an_evaluation_takes_over_the_line_and_gives_it_back(clock, console, ter
         ]
 
 
+def test_what_the_line_shows_is_not_logged_while_an_evaluation_has_its_place(
+    clock, console, monkeypatch
+):
+    hidden = []
+    monkeypatch.setattr(
+        Progress, "_new_screen", lambda self: hidden.append(voice._shown_elsewhere[voice.SAVED])
+    )
+    with Progress(10, console=console, clock=clock):
+        with Progress.for_evaluation(4, console=console, clock=clock):
+            pass
+        assert voice._shown_elsewhere[voice.SAVED] == 1
+    assert hidden == [1, 2, 1]  # training, evaluation, training again: never 0
+    assert voice._shown_elsewhere[voice.SAVED] == 0
+
+
 def test_a_phase_shows_its_word_and_does_not_count_in_the_rate(clock, console, terminal):
     with Progress(10, console=console, clock=clock) as progress:
         run(progress, clock, range(1, 3), 1.0)
@@ -397,6 +394,7 @@ def test_rich_and_tensorflow_are_not_loaded_unless_something_is_drawn():
     program = """
 import sys
 from estimand.engine.progress.progress import Progress, format_results_table
+from tests.integration.terminal import rendered
 with Progress(10) as progress:
     progress.update(1, 0.5)
 format_results_table({"loss": 0.5})

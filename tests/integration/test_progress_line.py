@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import threading
 from pathlib import Path
 
 import tensorflow as tf
 
 from tests.integration.line import endless, estimator
 from tests.integration.processes import run
+from tests.integration.terminal import Terminal, write_to
 
 STEPS = 3000
 
@@ -19,41 +17,11 @@ STEPS = 3000
 def train_on(terminal: str | None, model_dir: str) -> None:
     """A program whose standard streams are those of a terminal, if one is given."""
     if terminal is not None:
-        descriptor = os.open(terminal, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(descriptor, stream)
-        os.environ.update(TERM="xterm-256color", COLUMNS="120")
+        write_to(terminal)
     tf.get_logger().setLevel("INFO")
     made = estimator(model_dir, progress=None, log_step_count_steps=1000)
     made.train(endless, steps=STEPS)
     made.evaluate(endless, steps=500)
-
-
-class Terminal:
-    """The other end of a pseudo terminal, read all the time so that nobody has to wait."""
-
-    def __init__(self) -> None:
-        self._ours, self._theirs = pty.openpty()
-        self.name = os.ttyname(self._theirs)
-        self._read: list[bytes] = []
-        self._thread = threading.Thread(target=self._drain, daemon=True)
-        self._thread.start()
-
-    def _drain(self) -> None:
-        while True:
-            try:
-                data = os.read(self._ours, 4096)
-            except OSError:  # the last writer has gone
-                return
-            if not data:
-                return
-            self._read.append(data)
-
-    def close(self) -> str:
-        os.close(self._theirs)
-        self._thread.join(10)
-        os.close(self._ours)
-        return b"".join(self._read).decode()
 
 
 def test_line_on_a_terminal_tells_step_rate_loss_and_time_left(

@@ -82,6 +82,10 @@ def test_one_version_of_the_flags_is_served_alone() -> None:
         ),
         (["{census}", "--model_base_path=x"], "Give DIRECTORY or --model_base_path, not both."),
         (["/nowhere/at/all"], "There is no directory /nowhere/at/all."),
+        (
+            ["{census}/export/bets"],
+            "There is no directory {census}/export/bets. In {census}/export there are: best.",
+        ),
     ],
 )
 def test_what_cannot_be_served_is_wrong_usage(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,29 @@ def test_rows_of_a_csv_file_as_json_csv_and_table(host: str, tmp_path: Path) -> 
         *("2", "3"),
         *("1.5", "3.5"),
     ]
+
+
+def rows_of(table: str) -> list[list[str]]:
+    """The words of its rows, by signature: frames and headings are drawn."""
+    cells = [re.split(r"\s*[│┃]\s*", line.strip()) for line in table.splitlines()]
+    return [row[1:-1] for row in cells if len(row) > 3 and row[1]]
+
+
+def test_what_a_model_takes_is_listed_feature_by_feature(host: str, models: Path) -> None:
+    """Not only a vector of texts: what the tf.Examples in it have to hold."""
+    expected = [
+        ["input", "inputs", "string", "[?]"],
+        ["feature", "x", "float32", "[?, 1]"],
+        ["output", "classes", "string", "[?, 2]"],
+        ["output", "scores", "float32", "[?, 2]"],
+    ]
+    asked = query(host, "classifier")
+    assert "classification (classify)" in asked
+    assert rows_of(asked)[: len(expected)] == expected
+    shown = CliRunner().invoke(main, ["show", str(models / "classifier")], terminal_width=200)
+    rows = [row[:4] for row in rows_of(shown.output)]
+    place = rows.index(expected[0])  # it begins with another signature
+    assert rows[place : place + len(expected)] == expected
 
 
 def test_rows_become_examples(host: str, tmp_path: Path) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
+import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +19,8 @@ from estimand.cli.main import main
 from estimand.core.errors import ConfigError
 from estimand.serving import serve
 from estimand.serving.flags import Flags
-from tests.serving.running import Server, config_text, predict_request
+from tests import forked
+from tests.serving.running import Server, config_text, free_port, predict_request
 
 
 def test_requests_that_run_when_the_end_is_asked_for_are_answered(
@@ -69,7 +74,11 @@ def test_a_bad_configuration_file_ends_the_start(tmp_path: Path, text: str, told
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ([], "No model to serve. Set --model_base_path=DIR"),
+        (
+            [],
+            "No model to serve. Give a directory, as in estimand serve runs/census/export/best, or "
+            "set --model_base_path=DIR",
+        ),
         (["--model_base_path=/m", "--batching_parameters_file=b"], "without --enable_batching"),
         (["--model_base_path=/m", "--port=1", "--rest_api_port", "1"], "the same as --port"),
         (["--model_base_path=/m", "--transition_policy=fast"], "Use availability or resource"),
@@ -112,3 +121,30 @@ def test_help_names_the_flags_of_tensorflow_serving() -> None:
     text = CliRunner().invoke(main, ["serve", "--help"]).output
     for flag in ("--model_config_file", "--rest_api_timeout_in_ms", "--file_system_poll_wait_sec"):
         assert flag in text
+
+
+def test_the_screen_of_a_server_is_what_it_serves_and_where(models: Path, tmp_path: Path) -> None:
+    """Without a word of TensorFlow's about GPUs that are not there, also of the trying process."""
+    port, rest_port = free_port(), free_port()
+    base = models / "half_plus_three"
+    command = ["-m", "estimand", "serve", base, "--port", port, "--rest_api_port", rest_port]
+    variables = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
+    screen = tmp_path / "screen"
+    with screen.open("wb") as file:
+        process = forked.Program(command, stdout=file, stderr=subprocess.STDOUT, env=variables)
+    try:
+        ends = time.monotonic() + 60
+        while "ready in" not in screen.read_text() and time.monotonic() < ends:
+            time.sleep(0.05)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(40) == 0
+    assert re.sub(r"ready in [\d.]+ s", "ready in N s", screen.read_text()).splitlines() == [
+        f"Model half_plus_three: the newest version in {base}",
+        f"gRPC: 127.0.0.1:{port}",
+        f"REST: http://127.0.0.1:{rest_port}/v1/models/half_plus_three",
+        f"Page: http://127.0.0.1:{rest_port}/",
+        f"Reload by gRPC: models from {base}. For others: --reload_config_base_path=DIR",
+        "Only this machine can connect. For others: --host=0.0.0.0",
+        "half_plus_three 1 ready in N s",
+    ]

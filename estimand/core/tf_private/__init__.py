@@ -79,7 +79,14 @@ from estimand.core.tf_private.keras_models import (
     keras_variables_on_loan,
     plain_variables,
 )
-from estimand.core.tf_private.native_log import ERROR, FATAL, native_log_from
+from estimand.core.tf_private.native_log import (
+    ERROR,
+    FATAL,
+    has_gpu_device,
+    look_for_devices_quietly,
+    native_log_from,
+    without_deprecations,
+)
 from estimand.core.tf_private.onednn import (
     has_onednn_twin,
     make_onednn,
@@ -161,6 +168,7 @@ __all__ = [
     "function_graphs",
     "get_variable_is_creating",
     "global_seed_restored",
+    "has_gpu_device",
     "has_onednn_twin",
     "has_tunable_stage",
     "hook_arguments",
@@ -187,6 +195,7 @@ __all__ = [
     "like_a_v1_graph",
     "list_directory",
     "loading_saved_models",
+    "look_for_devices_quietly",
     "losses_are_collected",
     "make_graph_tensors_hashable",
     "make_onednn",
@@ -233,4 +242,5 @@ __all__ = [
     "variables_read_in",
     "warn",
     "whole_variable",
+    "without_deprecations",
 ]

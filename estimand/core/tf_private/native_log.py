@@ -1,17 +1,22 @@
-"""What TensorFlow's C++ code writes to the terminal by itself."""
+"""What TensorFlow writes to the terminal by itself."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import functools
+import glob
 import os
 from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.util import deprecation
 
 ERROR, FATAL = 2, 3  # absl::LogSeverityAtLeast
+
+# A context in which TensorFlow does not say that what we call will be gone one day.
+without_deprecations = deprecation.silence
 
 # Abseil has no binding for Python. Its names carry the release that TensorFlow was built with.
 _RELEASES = ("lts_20250814", "lts_20250512", "lts_20250127", "lts_20240722", "lts_20230802")
@@ -30,11 +35,26 @@ def native_log_from(level: int) -> Iterator[None]:
         return
     now, change = functions
     before = now()
-    change(level)
+    change(max(level, before))  # who wants to see less has said so before
     try:
         yield
     finally:
         change(before)
+
+
+@functools.cache
+def look_for_devices_quietly() -> None:
+    """Where there is no GPU, what looks for one says that it failed: this is no error here.
+
+    To be called before anything else of TensorFlow looks, in each process by itself.
+    """
+    with native_log_from(FATAL) if not has_gpu_device() else contextlib.nullcontext():
+        tf.config.list_physical_devices()
+
+
+def has_gpu_device() -> bool:
+    """Whether there is a device of NVIDIA's driver, whether or not it works."""
+    return any(map(glob.glob, ("/dev/nvidia[0-9]*", "/proc/driver/nvidia/gpus/*", "/dev/dxg")))
 
 
 @functools.cache

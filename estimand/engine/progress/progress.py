@@ -136,6 +136,9 @@ class Progress:
             self._started_at = self._clock()
             self._next_line = self._started_at + _SECONDS_BETWEEN_LINES
             self._outer, _of_thread.innermost = getattr(_of_thread, "innermost", None), self
+            if self.enabled:
+                # Also while another line has taken our place: files are written all the time.
+                self._showing.enter_context(voice.showing(voice.PROGRESS, voice.SAVED))
             if self._outer is not None:
                 self._outer._hide()
             self._show()
@@ -152,6 +155,7 @@ class Progress:
         last = self._last_line(stopped=kind is not None)
         if self._leave:
             voice.tell("%s", last, about=voice.PROGRESS)
+        self._showing.close()
         self._hide(last if self._leave else None)
         _of_thread.innermost, outer, self._outer = self._outer, self._outer, None
         if outer is not None:
@@ -162,7 +166,6 @@ class Progress:
         self._rate.resume(now)
         if self.enabled and self._screen is None:
             self._screen = self._new_screen()
-            self._showing.enter_context(voice.showing(voice.PROGRESS, voice.SAVED))
         self._draw(now)
 
     def _new_screen(self) -> Screen:
@@ -175,7 +178,6 @@ class Progress:
     def _hide(self, last: str | None = None) -> None:
         """Clear the screen, or leave `last` on it."""
         self._rate.pause(self._clock(), self._step)
-        self._showing.close()
         if self._screen is not None:
             self._screen.close(last)
             self._screen = None
@@ -189,6 +191,7 @@ class Progress:
         try:
             self._screen.draw(self._line(now), emphasized=len(self.description), part=part)
         except (OSError, ValueError):  # The terminal is gone; the run must not go with it.
+            self._showing.close()
             self._hide()
 
     def _line(self, now: float) -> str:

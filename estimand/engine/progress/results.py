@@ -20,11 +20,35 @@ def by_importance(results: Mapping[str, Any]) -> list[str]:
     names = [name for name in results if name != GLOBAL_STEP and is_number(results[name])]
 
     def rank(name: str) -> int:
-        # With several heads, the name of the head follows: accuracy/clicks.
-        last = name.startswith(_IN_THE_BACKGROUND)
-        return 0 if name == LOSS else 2 if last else 1
+        return 0 if name == LOSS else 2 if _is_in_the_background(name) else 1
 
     return sorted(names, key=rank)  # which keeps the order of equals
+
+
+def _is_in_the_background(name: str) -> bool:
+    # With several heads, the name of the head follows: accuracy/clicks.
+    return name.startswith(_IN_THE_BACKGROUND)
+
+
+def foreground(results: Mapping[str, Any]) -> dict[str, Any]:
+    """What a model is judged by.
+
+    >>> foreground({"label/mean": 0.5, "accuracy": 0.9, "loss": 0.1})
+    {'accuracy': 0.9, 'loss': 0.1}
+    """
+    return {name: value for name, value in results.items() if not _is_in_the_background(name)}
+
+
+def in_order(results: Mapping[str, Any]) -> dict[str, Any]:
+    """All of them: numbers by importance, then the rest, and last the step.
+
+    >>> list(in_order({"global_step": 5, "label/mean": 0.5, "accuracy": 0.9, "loss": 0.1}))
+    ['loss', 'accuracy', 'label/mean', 'global_step']
+    """
+    first = by_importance(results)
+    rest = [name for name in results if name not in first and name != GLOBAL_STEP]
+    last = [GLOBAL_STEP] if GLOBAL_STEP in results else []
+    return {name: results[name] for name in (*first, *rest, *last)}
 
 
 def in_one_line(results: Mapping[str, Any]) -> str:

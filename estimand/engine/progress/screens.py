@@ -140,8 +140,9 @@ def _stream_handlers() -> Iterator[Any]:
     loggers = [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]
     for logger in loggers:
         for handler in getattr(logger, "handlers", ()):  # A placeholder has none.
-            if isinstance(handler, logging.StreamHandler):
-                yield handler
+            inner = getattr(handler, "python_handler", handler)  # which absl's handler has
+            if isinstance(inner, logging.StreamHandler):
+                yield inner
 
 
 def is_live_terminal(console: Console | None = None) -> bool:

@@ -39,6 +39,9 @@ _IN_A_HISTOGRAM = re.compile(
 )
 # The parts of a sentence by which heads, and EstimatorSpec, insist on something.
 _OF_OUR_OWN = re.compile(r"^assertion failed: \[((?:Labels must|The loss that) .*)\]$", re.DOTALL)
+_LABEL_OUT_OF_RANGE = re.compile(
+    r"^Received a label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)\."
+)
 _OF_A_STAGE = re.compile(
     r"^Error in user-defined function passed to (\w+?)(?:Dataset)?(?::\d+)? transformation"
     r"(?: with iterator: \S+)?: "
@@ -111,7 +114,24 @@ def plain_text(message: str) -> str:
     unfit = _IN_A_HISTOGRAM.match(text)
     if unfit:
         return unfit_for_histogram(unfit.group(2), unfit.group(1))
+    wrong_label = _LABEL_OUT_OF_RANGE.match(text)
+    if wrong_label:
+        return label_out_of_range(*wrong_label.groups())
     return _OF_A_STAGE.sub(r"In a function given to the Dataset's \1: ", text)
+
+
+def label_out_of_range(label: str, classes: str) -> str:
+    """What a sparse loss says, which does not know whether the label is wrong or the layer.
+
+    >>> label_out_of_range("1", "1")[:79]
+    'Received a label value of 1 which is outside the valid range of [0, 1): the log'
+    """
+    return (
+        f"Received a label value of {label} which is outside the valid range of [0, {classes}): "
+        f"the logits have {classes} values per row, so {classes} classes can be told apart. Let "
+        "the last layer have as many units as there are classes, keras.layers.Dense(n_classes), "
+        "and count classes from 0."
+    )
 
 
 def unfit_for_histogram(name: str, what: str = "Nan") -> str:

@@ -32,14 +32,12 @@ from estimand.engine.feeding.feeder import Feeder, Together
 from estimand.engine.hook_calls import fetching
 from estimand.engine.hook_calls.runner import HookRunner, Look
 from estimand.engine.running.interrupts import Interrupts
+from estimand.engine.running.pace import Pace
 from estimand.engine.running.program import StepProgram
 from estimand.engine.tracing.trace import Trace
 
 _log = logging.getLogger("tensorflow")
 
-# A block is kept about this short, so that signals, time-based hooks and the live line are
-# served in time; at this length the cost of a call no longer shows.
-_BLOCK_SECONDS = 0.5
 _MAX_BLOCK_STEPS = 1000
 # After so many steps without any movement of the global step, no step target can be reached.
 _PATIENCE_STEPS = 1000
@@ -85,7 +83,7 @@ class TrainingLoop:
         self._on_first_batch: OnFirstBatch | None = None
         self._max_block = min(max_steps_per_call or _MAX_BLOCK_STEPS, _MAX_BLOCK_STEPS)
         self._step = 0
-        self._step_seconds = 0.0
+        self._pace = Pace()
         self._increment = 1  # how far one training step moves the global step
         self._motionless = 0
         self._stop_reason: str | None = None
@@ -181,7 +179,7 @@ class TrainingLoop:
 
     def _block_length(self) -> int:
         """Steps until something has to happen; 0 when the input is known to be used up."""
-        limits = [self._max_block]
+        limits = [self._max_block, self._pace.steps_per_call]
         look = self._hooks.steps_to_next_look(self._step)
         if look is not None:
             limits.append(math.ceil(look / self._increment))
@@ -190,10 +188,6 @@ class TrainingLoop:
             limits.append(max(1, (last_step - self._step) // self._increment))
         if self._feeder.remaining is not None:
             limits.append(self._feeder.remaining)
-        if self._step_seconds > 0:
-            limits.append(max(1, int(_BLOCK_SECONDS / self._step_seconds)))
-        else:
-            limits.append(1)  # the first step by itself: it shows how long one takes
         return min(limits)
 
     def _run_block(self, steps: int) -> bool:
@@ -215,7 +209,7 @@ class TrainingLoop:
         except tf.errors.OutOfRangeError:
             self._input_ended()
             return False
-        self._note_time(time.perf_counter() - start, steps)
+        self._pace.note(time.perf_counter() - start, steps)
         if self._stopped_together():  # maybe inside of the block
             steps = (step - self._step) // self._increment
             self._feeder.batches = batches + steps
@@ -228,11 +222,6 @@ class TrainingLoop:
 
     def _stopped_together(self) -> bool:
         return self.trace.stop is not None and self.trace.stop.agreed
-
-    def _note_time(self, seconds: float, steps: int) -> None:
-        first = self._step_seconds == 0
-        # The first step includes compiling, which says nothing about the next ones.
-        self._step_seconds = min(seconds, 0.01) if first else seconds / steps
 
     def _single_step(self, look: Look | None) -> tuple[int, dict[int, Any]]:
         """Run the step that hooks look at; the global step after it and what they fetched."""

@@ -26,6 +26,7 @@ from estimand.engine.running.compiled import (
     XLA,
     Compiled,
 )
+from estimand.engine.running.pace import Pace
 from estimand.engine.tracing import effects
 from estimand.engine.tracing.trace import Trace
 
@@ -59,6 +60,7 @@ class StepProgram:
         self.trace = trace
         self.block_mode = block_mode
         self.targets = list(targets)
+        self.pace = Pace()  # of an evaluation, which the next one goes on with
         self._result = result
         self._compiled: dict[Any, Compiled] = {}
         # What computes fetches beside an XLA step, and what it changes and should not.

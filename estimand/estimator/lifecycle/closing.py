@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from estimand.core import voice
-from estimand.engine.progress.results import GLOBAL_STEP, in_one_line
+from estimand.engine.progress.results import GLOBAL_STEP, foreground, in_one_line
 from estimand.estimator.lifecycle.evaluator import SpecEvaluator
 from estimand.export import versions
 from estimand.export.best import BestExporter, Record
@@ -33,7 +33,7 @@ def closing_lines(model_dir: str, evaluators: Sequence[SpecEvaluator]) -> Iterat
         results = next((r.eval_result for r in records if r is not None), one.best)
         if results:
             step = f"{int(results.get(GLOBAL_STEP, 0)):,}"
-            yield f"best:     step {step}{of_name}  {in_one_line(results)}"
+            yield f"best:     step {step}{of_name}  {in_one_line(foreground(results))}"
         folders += [_folder(model_dir, exporter) for exporter in one.spec.exporters]
     exports = [found[-1] for folder in folders if (found := versions.versions(folder))]
     for path in exports:

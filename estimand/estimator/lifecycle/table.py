@@ -110,7 +110,10 @@ class ResultsTable:
     def _show_html(self, cells: list[str], is_best: bool) -> None:
         from IPython.display import HTML, display
 
-        self._rows.append(([*cells, *([_BEST] if is_best else [])], is_best))
+        if is_best:  # which no other row of the same name is any longer
+            name = cells[:1] if self._named else []
+            self._rows = [(row, was and row[: len(name)] != name) for row, was in self._rows]
+        self._rows.append((cells, is_best))
         table = HTML(_as_html(self._rows))
         if self._handle is None:
             self._handle = display(table, display_id=True)
@@ -124,6 +127,6 @@ def _as_html(rows: list[tuple[list[str], bool]]) -> str:
     for place, (cells, emphasized) in enumerate(rows):
         kind = "th" if place == 0 else "td"
         texts = [html.escape(cell) for cell in cells]
-        texts = [f"<b>{text}</b>" for text in texts] if emphasized else texts
+        texts = [f"<b>{text}</b>" for text in [*texts, _BEST]] if emphasized else texts
         lines.append("<tr>" + "".join(f"<{kind}>{text}</{kind}>" for text in texts) + "</tr>")
     return "<table>\n" + "\n".join(lines) + "\n</table>"

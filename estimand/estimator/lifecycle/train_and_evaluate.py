@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from estimand.core import lines_of_old
 from estimand.core.errors import SpecTypeError
 from estimand.core.spec import EvalSpec, TrainSpec
 from estimand.core.tracebacks import folded
@@ -58,7 +59,8 @@ def train_and_evaluate(
         evaluators_of(estimator, eval_spec)  # complains now, not after the training
         config = estimator.config
         if not config.cluster_spec and config.task_type != roles.EVALUATOR:
-            _log.info("Running training and evaluation locally (non-distributed).")
+            with lines_of_old.in_order():
+                _log.info("Running training and evaluation locally (non-distributed).")
             return run_local(estimator, train_spec, eval_spec)
         result = roles.role(config)(estimator, train_spec, eval_spec)
         return ({}, []) if result is None else result

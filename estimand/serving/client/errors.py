@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from estimand.core.errors import ConfigError, EstimandError
 
+START_ONE = "Is one running there? estimand serve DIR starts one and says its addresses."
 _RETRIED = frozenset({"UNAVAILABLE", "RESOURCE_EXHAUSTED"})
 
 

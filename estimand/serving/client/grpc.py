@@ -22,6 +22,7 @@ from tensorflow_serving.apis import (
 from estimand.core.errors import ConfigError
 from estimand.serving.client.address import Address, Security
 from estimand.serving.client.errors import (
+    START_ONE,
     DeadlineError,
     RequestError,
     ServerUnreachableError,
@@ -153,6 +154,8 @@ class GrpcTransport:
                 message += f". If that is the port of REST, write http://{self._address}"
             elif self._address.tls:
                 message = f"{message}. {way_out(text, self._security)}".rstrip()
+            elif "refused" in text:
+                message += f". {START_ONE}"
             raise ServerUnreachableError(code, text, message) from None
         raise kind(code, text) from None
 

@@ -18,6 +18,7 @@ from tensorflow_serving.apis import get_model_metadata_pb2
 from estimand.core.errors import ConfigError
 from estimand.serving.client.address import Address, Security
 from estimand.serving.client.errors import (
+    START_ONE,
     DeadlineError,
     RequestError,
     ServerUnreachableError,
@@ -206,6 +207,8 @@ class RestTransport:
                 why = f"{error}. {way}"
             elif isinstance(error, http.client.HTTPException):
                 why = f"it does not speak HTTP. For gRPC, write {self._address.target}"
+            if isinstance(error, ConnectionRefusedError):
+                why = f"{why}. {START_ONE}"
             text = f"No model server answers at {self._address} over REST: {why}"
             return ServerUnreachableError("UNAVAILABLE", str(error), text)
         return error

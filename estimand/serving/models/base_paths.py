@@ -30,7 +30,7 @@ def find(directory: str) -> Found:
         return Found(_name(directory.rstrip("/")), directory, f"the versions in {directory}")
     path = os.path.abspath(directory)
     if not os.path.isdir(path):
-        raise ConfigError(f"There is no directory {directory}.")
+        raise ConfigError(f"There is no directory {directory}.{_beside(path)}")
     if _is_model(path):
         number = os.path.basename(path)
         if not _is_number(number):
@@ -50,6 +50,15 @@ def find(directory: str) -> Found:
         f"There is no exported model in {directory} or its export folder; it has: {has}. Export "
         "one: est.BestExporter of an EvalSpec, or estimator.export_saved_model."
     )
+
+
+def _beside(path: str) -> str:
+    parent = os.path.dirname(path)
+    if not os.path.isdir(parent):
+        return ""
+    folders = sorted(one.name for one in os.scandir(parent) if one.is_dir())
+    names = ", ".join(name for name in folders if not name.startswith("."))
+    return f" In {parent} there are: {names}." if len(names) in range(1, 300) else ""
 
 
 def advice(base_path: str) -> str:

@@ -23,6 +23,10 @@ def run(
     """How it went, with at most `limit` more bytes; None for an error that the load will tell."""
     import tensorflow as tf
 
+    from estimand.core import lines_of_old, tf_private
+
+    if not lines_of_old.is_verbose():
+        tf_private.look_for_devices_quietly()
     logging.getLogger("estimand.serving").setLevel(logging.CRITICAL)  # the server will say it
     try:
         return Verdict(single_threaded=_try(flags, platform, path, single_threaded))

@@ -47,6 +47,7 @@ def serve(
     from estimand.serving.probing.prober import Host
 
     host = Host.first(flags, process_is_fresh)
+    _look_for_devices()
     make_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
     with contextlib.suppress(ImportError):  # Windows has none
         import uvloop
@@ -56,6 +57,14 @@ def serve(
         server = _Server(flags, say, floods)
         runner.run(server.run(settings, host))
         return server.is_interrupted
+
+
+def _look_for_devices() -> None:
+    """After probes have a process of their own: CUDA does not survive that one is forked."""
+    from estimand.core import lines_of_old, tf_private
+
+    if not lines_of_old.is_verbose():
+        tf_private.look_for_devices_quietly()
 
 
 def require_packages() -> None:

@@ -85,11 +85,14 @@ def test_in_a_notebook_it_is_one_table_that_grows(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "IPython", Display)
     monkeypatch.setitem(sys.modules, "IPython.display", Display)
     table = ResultsTable(None, named=False)
+    table.add(None, {"loss": 0.75, "a<b": 0, "global_step": 50})
+    assert shown[0].count("best") == 1
     table.add(None, {"loss": 0.5, "a<b": 1, "global_step": 100})
     table.add(None, {"loss": 0.75, "a<b": 2, "global_step": 200})
     assert shown == [
         "<table>\n"
         "<tr><th>step</th><th>loss</th><th>a&lt;b</th></tr>\n"
+        "<tr><td>50</td><td>0.75</td><td>0</td></tr>\n"
         "<tr><td><b>100</b></td><td><b>0.5</b></td><td><b>1</b></td><td><b>best</b></td></tr>\n"
         "<tr><td>200</td><td>0.75</td><td>2</td></tr>\n"
         "</table>"
@@ -103,7 +106,7 @@ def test_the_end_tells_the_best_the_export_and_what_to_type(
     exports = tmp_path / "runs" / "a b" / "export" / "best"
     (exports / "1700000000").mkdir(parents=True)
     (exports / "1700000000" / "saved_model.pb").touch()
-    results = {"accuracy": 0.875, "loss": 0.25, "global_step": 1500}
+    results = {"accuracy": 0.875, "label/mean": 0.5, "loss": 0.25, "global_step": 1500}
     Record(results, "1700000000", "model.ckpt-1500").save(str(exports))
     spec = EvalSpec(lambda: None, name="dev", exporters=[BestExporter("best", lambda: None)])
     one = SpecEvaluator(None, spec)
