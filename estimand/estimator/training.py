@@ -37,6 +37,7 @@ from estimand.engine.tracing.trace import Trace
 from estimand.estimator import multi_worker as teamwork
 from estimand.estimator import parameter_server_training as served
 from estimand.estimator.block_mode_choice import BlockModeChoice
+from estimand.estimator.checkpoint_graph import graph_file
 from estimand.estimator.data_checks import DataCheck
 from estimand.estimator.eager.training import train_eagerly
 from estimand.estimator.resumed_input import Start
@@ -312,6 +313,7 @@ class _Run:
             self.position,
             changes=lambda: store.changes,
             restored_step=None if self.latest is None else self.start_step,
+            graph_file=lambda: graph_file(trace, self.estimator._config),
         )
 
     def _finish(self, loop: Any, saver: ModelSaver, *, interrupted: bool) -> None:
