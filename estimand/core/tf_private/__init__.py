@@ -59,6 +59,7 @@ from estimand.core.tf_private.interceptable import (
     list_directory,
     seconds_timer,
     std_server,
+    unwrapped,
     warn,
 )
 from estimand.core.tf_private.keras import (
@@ -224,6 +225,7 @@ __all__ = [
     "step_draws",
     "tell_tensors_apart",
     "text_file_of_table",
+    "unwrapped",
     "v1_learning_rate",
     "v1_optimizer_without_state",
     "v1_optimizers_share_the_loss",
