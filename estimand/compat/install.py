@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from estimand.compat import contrib_visibility, keras_choice, module_table
+from estimand.compat import contrib_visibility, keras_choice, module_table, moved
 from estimand.compat.mapped_module import MappedModule
 from estimand.compat.v1 import contrib
 from estimand.core import old_code, tf_private
@@ -247,6 +247,7 @@ def _modules() -> dict[str, ModuleType]:
         if parent in modules:
             setattr(modules[parent], child, module)
     modules |= contrib.modules()
+    modules |= moved.modules()
     for name, ours in _WHOLE.items():
         modules[name] = importlib.import_module(ours)
     return modules

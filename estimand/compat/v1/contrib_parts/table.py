@@ -90,6 +90,14 @@ MODULES: dict[str, Names] = {
     )
     | _at("tensorflow", "embedding_lookup_sparse=nn.embedding_lookup_sparse"),
     "learn": _LEARN,
+    "learn.datasets": _at("estimand.compat.v1.mnist", "load_dataset"),
+    "learn.datasets.mnist": _at(
+        "estimand.compat.v1.mnist", "DataSet Datasets load_mnist read_data_sets"
+    ),
+    "learn.python.learn.datasets": _at("estimand.compat.v1.mnist", "load_dataset"),
+    "learn.python.learn.datasets.mnist": _at(
+        "estimand.compat.v1.mnist", "DataSet Datasets load_mnist read_data_sets"
+    ),
     "learn.learn_runner": _at("estimand.estimator.lifecycle.learn_runner", "run"),
     "learn.python.learn": _LEARN,
     "learn.python.learn.learn_runner": _at("estimand.estimator.lifecycle.learn_runner", "run"),
