@@ -234,7 +234,8 @@ def _modules() -> dict[str, ModuleType]:
     homes: dict[str, dict[str, str]] = {}
     for root, faces in module_table.API.items():
         for below, names in faces.items():
-            homes[f"{root}.{below}" if below else root] = names
+            older = module_table.OLD.get(below, {}) if not root.endswith("keras.estimator") else {}
+            homes[f"{root}.{below}" if below else root] = names | older
     for root in module_table.PRIVATE_ROOTS:
         for below, names in module_table.PRIVATE.items():
             homes[f"{root}.{below}"] = names

@@ -73,6 +73,15 @@ V1: dict[str, Names] = {
     "tpu": _at("estimand.compat.v1.tpu", _TPU),
     "tpu.experimental": _at("estimand.compat.v1.tpu", "EmbeddingConfigSpec"),
 }
+# What releases before 2.15 had besides.
+_TREES = "estimand.compat.v1.contrib_parts.trees"
+OLD: dict[str, Names] = {
+    "": _at(_TREES, "BoostedTreesClassifier BoostedTreesRegressor"),
+    "experimental": _at(
+        _TREES,
+        "boosted_trees_classifier_train_in_memory boosted_trees_regressor_train_in_memory",
+    ),
+}
 KERAS: Names = _at("estimand.compat.private.keras_lib", "model_to_estimator")
 
 # What of the experimental parts of Keras 2 can be had.

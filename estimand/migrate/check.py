@@ -101,10 +101,10 @@ def check_source(source: str, path: str = "<source>", names: Names | None = None
 
     >>> report = check_source('''
     ... import tensorflow as tf
-    ... forest = tf.estimator.BoostedTreesClassifier([], 1)
+    ... forest = tf.estimator.BoostedTreesEstimator([], 1)
     ... ''')
     >>> [(one.line, one.text) for one in report.findings if one.verdict is Verdict.CHANGE]
-    [(3, 'tf.estimator.BoostedTreesClassifier')]
+    [(3, 'tf.estimator.BoostedTreesEstimator')]
     """
     names = names or Names()
     report = FileReport(path)

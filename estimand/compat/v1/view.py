@@ -35,8 +35,9 @@ class View(ModuleType):
 
 
 def _estimator() -> ModuleType:
-    root = MappedModule("tensorflow.estimator", module_table.V1[""])
-    for path, names in module_table.V1.items():
+    names_of = {p: n | module_table.OLD.get(p, {}) for p, n in module_table.V1.items()}
+    root = MappedModule("tensorflow.estimator", names_of[""])
+    for path, names in names_of.items():
         parent: Any = root
         *above, last = path.split(".")
         for part in above:
