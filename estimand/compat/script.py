@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from estimand.compat import contrib_visibility, detection
+from estimand.compat import contrib_visibility, detection, old_numpy
 from estimand.compat.install import installed
 
 _log = logging.getLogger("estimand")
@@ -32,7 +32,12 @@ def run_script(path: str, arguments: Sequence[str] = (), v1: bool | None = None)
         The global names of the program when it has ended.
     """
     path = os.path.abspath(path)
-    with installed(), _as_main(path, arguments), _imports(os.path.dirname(path), v1) as imports:
+    with (
+        installed(),
+        old_numpy.put_back(path),
+        _as_main(path, arguments),
+        _imports(os.path.dirname(path), v1) as imports,
+    ):
         imports.settle_main(path)
         return runpy.run_path(path, run_name="__main__")
 
