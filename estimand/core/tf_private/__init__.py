@@ -132,6 +132,7 @@ from estimand.core.tf_private.variables import (
     save_like,
     save_slice,
     saver_limits,
+    saver_overrides,
     saver_variables,
     text_file_of_table,
 )
@@ -210,6 +211,7 @@ __all__ = [
     "save_like",
     "save_slice",
     "saver_limits",
+    "saver_overrides",
     "saver_variables",
     "seconds_timer",
     "seed_keeping_kernels",
