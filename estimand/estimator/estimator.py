@@ -72,6 +72,7 @@ class Estimator:
         params: Any = None,
         warm_start_from: Any = None,
     ) -> None:
+        checks.members_not_overridden(self, Estimator)
         self._config = checks.strategies(_with_model_dir(config, model_dir))
         self._model_dir: str = self._config.model_dir or ""
         self._session_config = self._config.session_config or default_session_config()

@@ -54,7 +54,20 @@ def engine_scope(estimator: Estimator) -> Iterator[None]:
         stack.enter_context(tf_private.global_seed_restored())
         if estimator._config.tf_random_seed is None:
             stack.enter_context(tf_private.explicit_seeds_stand())
+        else:
+            stack.enter_context(_seed_of_the_graph(int(estimator._config.tf_random_seed)))
         yield
+
+
+@contextlib.contextmanager
+def _seed_of_the_graph(seed: int) -> Iterator[None]:
+    """What an input function reads as `tf.compat.v1.get_default_graph().seed`."""
+    graph = tf.compat.v1.get_default_graph()
+    before, graph.seed = graph.seed, seed
+    try:
+        yield
+    finally:
+        graph.seed = before
 
 
 @functools.cache
