@@ -206,7 +206,8 @@ PRIVATE: dict[str, Names] = {
         "MultiHostDatasetInitializerHook DistributedIteratorInitializerHook "
         "_DatasetInitializerHook fn_args parse_input_fn_result parse_iterator_result",
     ),
-    "canned.baseline": _both("Baseline"),
+    "canned.baseline": _both("Baseline")
+    | _at(f"{_OURS}.canned_model_fns", "_baseline_model_fn_builder_v2 _baseline_model_fn_v2"),
     "canned.dnn": _both("DNN")
     | _at("estimand.canned.logit_fns", "dnn_logit_fn_builder")
     | _at(f"{_OURS}.canned_model_fns", "_dnn_model_fn dnn_logit_fn_builder_v2 dnn_model_fn_v2"),
@@ -256,7 +257,8 @@ PRIVATE: dict[str, Names] = {
     },
     "canned.prediction_keys": _at("estimand.heads.keys", "PredictionKeys"),
     "canned.rnn": _at("estimand.canned.rnn", "RNNClassifier RNNEstimator")
-    | _at(f"{_OURS}.canned_layers", "USE_DEFAULT _make_rnn_layer"),
+    | _at(f"{_OURS}.canned_layers", "USE_DEFAULT _make_rnn_layer")
+    | _at(f"{_OURS}.rnn_model", "RNNModel"),
     "export.export": _at(
         _RECEIVERS,
         f"{_SERVING} SupervisedInputReceiver UnsupervisedInputReceiver "
@@ -324,6 +326,6 @@ PRIVATE: dict[str, Names] = {
         "IterationsPerLoopCounter check_positive_integer parse_iterations_per_loop",
     )
     | _at(f"{_OURS}.util", "MultiHostDatasetInitializerHook"),
-    "tools.checkpoint_converter": {},
+    "tools.checkpoint_converter": _at(f"{_OURS}.checkpoint_converter", "convert_checkpoint"),
 }
 PRIVATE_ROOTS = ("tensorflow_estimator.python.estimator", "tensorflow.python.estimator")
