@@ -38,13 +38,7 @@ def baseline_model_fn(
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
         del config
-        units = head.logits_dimension
-        # Not under the size checks: a variable's first value must not wait for a batch.
-        with _v1.variable_scope("baseline"):
-            bias = _v1.get_variable("bias", [units], initializer=_v1.zeros_initializer())
-        size = _batch_size(features, _key(weight_column))
-        with _v1.name_scope("baseline/"):
-            logits = tf.multiply(bias.read_value(), tf.ones([size, units]), name="Mul")
+        bias, logits = bias_and_logits(features, head.logits_dimension, weight_column)
         chosen = choice.make() if mode == ModeKeys.TRAIN else None
 
         def train_op_fn(loss: tf.Tensor) -> tf.Operation:
@@ -55,6 +49,16 @@ def baseline_model_fn(
         )
 
     return model_fn
+
+
+def bias_and_logits(features: Any, units: int, weight_column: Any) -> tuple[Any, tf.Tensor]:
+    """The only variable of a baseline, and the logits of a batch."""
+    # Not under the size checks: a variable's first value must not wait for a batch.
+    with _v1.variable_scope("baseline"):
+        bias = _v1.get_variable("bias", [units], initializer=_v1.zeros_initializer())
+    size = _batch_size(features, _key(weight_column))
+    with _v1.name_scope("baseline/"):
+        return bias, tf.multiply(bias.read_value(), tf.ones([size, units]), name="Mul")
 
 
 def _batch_size(features: Any, weight_key: str | None) -> tf.Tensor:

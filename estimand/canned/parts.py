@@ -17,6 +17,7 @@ from estimand.canned import layers, v1_names
 from estimand.core import tf_private
 from estimand.core.errors import ConfigError, InputError
 from estimand.core.modes import ModeKeys
+from estimand.core.tf_private import feature_columns
 from estimand.engine.tracing import effects
 from estimand.engine.tracing.variables import traced_variables
 from estimand.features import input_layer, linear_model
@@ -31,6 +32,17 @@ class Logits:
     tensor: tf.Tensor
     variables: list[tf.Variable]
     update_ops: list[Any] = field(default_factory=list)
+
+
+def refuse_old_columns(columns: Any, v1: bool) -> None:
+    """Models with the defaults of TensorFlow 2 take no columns of TensorFlow 1, as ever."""
+    old = [] if v1 else feature_columns.of_version_1(columns)
+    if old:
+        raise ConfigError(
+            "Received a feature column from TensorFlow v1, but this is a TensorFlow v2 Estimator. "
+            f"Make it with tf.feature_column.*, or take the class of tf.compat.v1.estimator. "
+            f"Given: {old[0]!r}."
+        )
 
 
 @dataclass(frozen=True)

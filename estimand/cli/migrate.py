@@ -47,6 +47,44 @@ def check(context: click.Context, path: str, everything: bool, as_json: bool) ->
     context.exit(1 if counts[Verdict.CHANGE] else 0)
 
 
+@migrate.command(short_help="Rewrite what can be rewritten safely; shows it first.")
+@click.argument("path", type=click.Path(exists=True))
+@click.option("--write", is_flag=True, help="Change the files; without it they are only shown.")
+@click.pass_context
+def fix(context: click.Context, path: str, write: bool) -> None:
+    """Rewrite what means the same to the versions of today, in PATH, a file or a directory.
+
+    Shows what would be changed, as a patch; --write changes it. What needs a thought stays, and
+    is named by `estimand migrate check`.
+    """
+    with quiet_start(context.obj["verbose"]):
+        from estimand.core.atomic_files import replace_text
+        from estimand.migrate.check import python_files
+        from estimand.migrate.names import Names
+        from estimand.migrate.rewriting import difference, rewritten
+
+        names, changed, files = Names(), 0, list(python_files(path))
+    for file in files:
+        try:
+            with open(file, encoding="utf-8", newline="") as opened:
+                before = opened.read()
+        except (OSError, UnicodeDecodeError) as error:
+            click.echo(f"{file} is left out, as it cannot be read: {error}", err=True)
+            continue
+        after = rewritten(before, names)
+        if after == before:
+            continue
+        changed += 1
+        click.echo(difference(before, after, file), nl=False)
+        if write:
+            mode = os.stat(file).st_mode
+            replace_text(file, after)
+            os.chmod(file, mode)
+    told = "changed" if write else "would be changed"
+    how = "" if write or not changed else " To change them: estimand migrate fix --write ..."
+    click.echo(f"{changed} of {len(files)} files {told}.{how}", err=True)
+
+
 def print_reports(console: Console, root: str, reports: list[FileReport], everything: bool) -> None:
     from rich.markup import escape
     from rich.table import Table

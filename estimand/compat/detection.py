@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 _OF_SESSIONS = {
@@ -20,10 +20,11 @@ _OF_SESSIONS = {
 }
 
 
-def names_of_tensorflow(source: str) -> list[str]:
-    """The names below `tensorflow` that a program uses, as dotted paths.
+def names_of_tensorflow(source: str, faces: Sequence[str] = ("tensorflow",)) -> list[str]:
+    """The names below `tensorflow` (or other `faces` of it) that a program uses, as dotted paths.
 
-    Those it only tries, inside `try: ... except AttributeError`, do not count.
+    Those it only tries, inside `try: ... except AttributeError`, or uses if it finds them
+    (`if hasattr(tf, "contrib")`, `if tf.__version__ < "2"`), do not count.
 
     >>> names_of_tensorflow("import tensorflow as tf\\nx = tf.placeholder(tf.float32)")
     ['float32', 'placeholder']
@@ -37,18 +38,31 @@ def names_of_tensorflow(source: str) -> list[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                if alias.name == "tensorflow":
-                    aliases.add(alias.asname or "tensorflow")
-                elif alias.name.startswith("tensorflow.contrib"):
-                    found.add("contrib")
+                if alias.name in faces and (alias.asname or alias.name == "tensorflow"):
+                    aliases.add(alias.asname or alias.name)
+    for node in _walk_what_is_not_tried(tree):
+        if isinstance(node, ast.Import):
+            if any(alias.name.startswith("tensorflow.contrib") for alias in node.names):
+                found.add("contrib")
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             found.update(_imported_from(node))
-    for node in _walk_what_is_not_tried(tree):
-        if isinstance(node, ast.Attribute):
+        elif isinstance(node, ast.Attribute):
             root, path = _dotted(node)
             if root in aliases:
                 found.add(path)
     return sorted(found)
+
+
+def asks_for_contrib(source: str) -> bool:
+    """Whether a program uses `tf.contrib`, rather than look whether it is there.
+
+    >>> asks_for_contrib("import tensorflow as tf\\ntf.contrib.layers.flatten(x)")
+    True
+    >>> asks_for_contrib("import tensorflow as tf\\nOLD = hasattr(tf, 'contrib')")
+    False
+    """
+    names = names_of_tensorflow(source, ("tensorflow", "tensorflow.compat.v1"))
+    return any(name.partition(".")[0] == "contrib" for name in names)
 
 
 def v1_names(source: str, tf2: Any, tf1: Any) -> list[str]:
@@ -96,6 +110,8 @@ def _walk_what_is_not_tried(tree: ast.AST) -> Iterator[ast.AST]:
             continue  # the shorter paths inside a path say nothing new
         if isinstance(node, ast.Try) and _catches_missing_names(node):
             children = [*node.finalbody, *node.orelse]
+        if isinstance(node, ast.If | ast.IfExp) and _asks_what_there_is(node.test):
+            children = []
         waiting.extend(children)
 
 
@@ -104,6 +120,16 @@ def _catches_missing_names(node: ast.Try) -> bool:
     return bool(caught & {"AttributeError", "Exception", "ImportError", "ModuleNotFoundError"}) or (
         any(handler.type is None for handler in node.handlers)
     )
+
+
+def _asks_what_there_is(test: ast.AST) -> bool:
+    """Whether a condition is about the TensorFlow at hand: then there is a way for each."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "hasattr":
+            return True
+        if isinstance(node, ast.Attribute) and node.attr in ("__version__", "VERSION"):
+            return True
+    return False
 
 
 def _names(node: ast.AST | None) -> list[ast.Name]:

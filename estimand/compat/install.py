@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from estimand.compat import keras_choice, module_table
+from estimand.compat import contrib_visibility, keras_choice, module_table, moved
 from estimand.compat.mapped_module import MappedModule
 from estimand.compat.v1 import contrib
 from estimand.core import old_code, tf_private
@@ -67,8 +67,8 @@ def install(keras: int | None = None) -> None:
     These are `tf.estimator`, `tf.compat.v1.estimator`, `tf.keras.estimator`, the modules below
     `tensorflow_estimator.python.estimator` and `tensorflow.python.estimator`, and, because
     TensorFlow lost them as well, `tf.compat.v1.layers`, `tf.compat.v1.nn.rnn_cell` and the parts
-    of `tf.contrib` that Estimator code used (to be imported as `tensorflow.contrib`; no attribute
-    `contrib` is set, by which libraries tell TensorFlow 1);
+    of `tf.contrib` that Estimator code used (`tf.contrib` is there for files that use it, and not
+    for those that look for it to tell TensorFlow 1);
     also the optimizers of `tf.keras.optimizers.legacy`, which Keras 3 only names, and
     `tf.keras.layers.DenseFeatures`, which it lacks. Keras' `compile` takes optimizers of
     `tf.compat.v1.train` again.
@@ -92,6 +92,9 @@ def install(keras: int | None = None) -> None:
         _supply_legacy_optimizers(tf)
         _supply_dense_features(tf)
         _let_keras_take_v1_optimizers()
+    for face in _distinct([tf, *map(tf_private.unwrapped, _faces("v1"))]):
+        before = vars(face).get("__getattr__")
+        _set(face, "__getattr__", contrib_visibility.finder(face.__name__, before))
     for path, module_name in _ATTRIBUTES.items():
         above, _, attribute = path.rpartition(".")
         for owner in _owners(tf, above):
@@ -231,7 +234,8 @@ def _modules() -> dict[str, ModuleType]:
     homes: dict[str, dict[str, str]] = {}
     for root, faces in module_table.API.items():
         for below, names in faces.items():
-            homes[f"{root}.{below}" if below else root] = names
+            older = module_table.OLD.get(below, {}) if not root.endswith("keras.estimator") else {}
+            homes[f"{root}.{below}" if below else root] = names | older
     for root in module_table.PRIVATE_ROOTS:
         for below, names in module_table.PRIVATE.items():
             homes[f"{root}.{below}"] = names
@@ -244,6 +248,7 @@ def _modules() -> dict[str, ModuleType]:
         if parent in modules:
             setattr(modules[parent], child, module)
     modules |= contrib.modules()
+    modules |= moved.modules()
     for name, ours in _WHOLE.items():
         modules[name] = importlib.import_module(ours)
     return modules

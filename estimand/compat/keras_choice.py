@@ -11,9 +11,9 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
+from estimand.compat.program_files import program_files
 from estimand.core.errors import ConfigError
 
 _log = logging.getLogger("estimand")
@@ -31,7 +31,6 @@ _NAMES = {
 # ... and arguments, with what they are arguments of.
 _ARGUMENTS = {"lr": "optimizer", "target_tensors": "compile", "save_format": "save"}
 _OPTIMIZERS = {"Adadelta", "Adagrad", "Adam", "Adamax", "Ftrl", "Nadam", "RMSprop", "SGD"}
-_MOST_FILES = 500
 
 
 class Sign(NamedTuple):
@@ -97,40 +96,11 @@ def _signs_in_call(call: ast.Call) -> Iterator[Sign]:
 
 def signs_in_program(path: str | os.PathLike[str]) -> list[tuple[str, Sign]]:
     """The same of a script and of the modules beside it that it imports."""
-    first = Path(path).resolve()
-    seen: set[Path] = set()
-    waiting, found = [first], []
-    while waiting and len(seen) < _MOST_FILES:
-        file = waiting.pop()
-        if file in seen or not file.is_file():
-            continue
-        seen.add(file)
-        try:
-            source = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            continue
-        found += [(str(file), sign) for sign in signs_of_keras_2(source)]
-        waiting += _modules_beside(source, first.parent, file.parent)
-    return found
-
-
-def _modules_beside(source: str, *folders: Path) -> Iterator[Path]:
-    try:
-        nodes = list(ast.walk(ast.parse(source)))
-    except SyntaxError:
-        return
-    for node in nodes:
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            module = node.module or ""
-            names = [module, *(f"{module}.{a.name}".strip(".") for a in node.names)]
-        for name in filter(None, names):
-            for folder in folders:
-                place = folder.joinpath(*name.split("."))
-                yield place.with_suffix(".py")
-                yield place / "__init__.py"
+    return [
+        (file, sign)
+        for file, source in program_files(path).items()
+        for sign in signs_of_keras_2(source)
+    ]
 
 
 def choose(asked: int | None, script: str | None) -> None:

@@ -73,6 +73,15 @@ V1: dict[str, Names] = {
     "tpu": _at("estimand.compat.v1.tpu", _TPU),
     "tpu.experimental": _at("estimand.compat.v1.tpu", "EmbeddingConfigSpec"),
 }
+# What releases before 2.15 had besides.
+_TREES = "estimand.compat.v1.contrib_parts.trees"
+OLD: dict[str, Names] = {
+    "": _at(_TREES, "BoostedTreesClassifier BoostedTreesRegressor"),
+    "experimental": _at(
+        _TREES,
+        "boosted_trees_classifier_train_in_memory boosted_trees_regressor_train_in_memory",
+    ),
+}
 KERAS: Names = _at("estimand.compat.private.keras_lib", "model_to_estimator")
 
 # What of the experimental parts of Keras 2 can be had.
@@ -197,7 +206,8 @@ PRIVATE: dict[str, Names] = {
         "MultiHostDatasetInitializerHook DistributedIteratorInitializerHook "
         "_DatasetInitializerHook fn_args parse_input_fn_result parse_iterator_result",
     ),
-    "canned.baseline": _both("Baseline"),
+    "canned.baseline": _both("Baseline")
+    | _at(f"{_OURS}.canned_model_fns", "_baseline_model_fn_builder_v2 _baseline_model_fn_v2"),
     "canned.dnn": _both("DNN")
     | _at("estimand.canned.logit_fns", "dnn_logit_fn_builder")
     | _at(f"{_OURS}.canned_model_fns", "_dnn_model_fn dnn_logit_fn_builder_v2 dnn_model_fn_v2"),
@@ -247,7 +257,8 @@ PRIVATE: dict[str, Names] = {
     },
     "canned.prediction_keys": _at("estimand.heads.keys", "PredictionKeys"),
     "canned.rnn": _at("estimand.canned.rnn", "RNNClassifier RNNEstimator")
-    | _at(f"{_OURS}.canned_layers", "USE_DEFAULT _make_rnn_layer"),
+    | _at(f"{_OURS}.canned_layers", "USE_DEFAULT _make_rnn_layer")
+    | _at(f"{_OURS}.rnn_model", "RNNModel"),
     "export.export": _at(
         _RECEIVERS,
         f"{_SERVING} SupervisedInputReceiver UnsupervisedInputReceiver "
@@ -315,6 +326,6 @@ PRIVATE: dict[str, Names] = {
         "IterationsPerLoopCounter check_positive_integer parse_iterations_per_loop",
     )
     | _at(f"{_OURS}.util", "MultiHostDatasetInitializerHook"),
-    "tools.checkpoint_converter": {},
+    "tools.checkpoint_converter": _at(f"{_OURS}.checkpoint_converter", "convert_checkpoint"),
 }
 PRIVATE_ROOTS = ("tensorflow_estimator.python.estimator", "tensorflow.python.estimator")

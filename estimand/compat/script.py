@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from estimand.compat import detection
+from estimand.compat import contrib_visibility, detection, old_numpy
 from estimand.compat.install import installed
 
 _log = logging.getLogger("estimand")
@@ -32,7 +32,12 @@ def run_script(path: str, arguments: Sequence[str] = (), v1: bool | None = None)
         The global names of the program when it has ended.
     """
     path = os.path.abspath(path)
-    with installed(), _as_main(path, arguments), _imports(os.path.dirname(path), v1) as imports:
+    with (
+        installed(),
+        old_numpy.put_back(path),
+        _as_main(path, arguments),
+        _imports(os.path.dirname(path), v1) as imports,
+    ):
         imports.settle_main(path)
         return runpy.run_path(path, run_name="__main__")
 
@@ -58,7 +63,12 @@ class _Imports:
         found = self._import(name, globals, locals, fromlist, level)
         if level or name.partition(".")[0] != "tensorflow" or (fromlist and name != "tensorflow"):
             return found
-        return _view() if self._wants_v1(globals or {}) else found
+        if not self._wants_v1(globals or {}):
+            return found
+        from estimand.compat.v1.view import tf, tf_without_contrib
+
+        asks = contrib_visibility.file_asks(str((globals or {}).get("__file__")))
+        return tf if asks else tf_without_contrib
 
     def settle_main(self, path: str) -> None:
         """The program itself: its modules may come to need what it decides."""
@@ -94,13 +104,9 @@ class _Imports:
                 source = file.read()
         except (OSError, UnicodeDecodeError):
             return []
-        return detection.v1_names(source, tf, _view())
+        from estimand.compat.v1 import view
 
-
-def _view() -> Any:
-    from estimand.compat.v1.view import tf
-
-    return tf
+        return detection.v1_names(source, tf, view.tf)
 
 
 def _behave_like_v1(path: str) -> None:

@@ -95,18 +95,27 @@ def sync_directory(directory: str) -> None:
 
 def write_text(path: str, text: str) -> None:
     """A plain write that is on the disk when it returns; for temporary names."""
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+    _write(path, text.encode())
+
+
+def _write(path: str, contents: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(contents)
         file.flush()
         _wait_for_disk(file.fileno())
 
 
 def replace_text(path: str, text: str) -> None:
     """Replace a small file as a whole: a reader sees the old text or the new one."""
+    replace_bytes(path, text.encode())
+
+
+def replace_bytes(path: str, contents: bytes) -> None:
+    """The same of a file that is not text."""
     directory, name = os.path.split(path)
     temporary = temporary_path(directory, f"{secrets.token_hex(4)}-{name}")
     try:
-        write_text(temporary, text)
+        _write(temporary, contents)
         os.replace(temporary, path)
     except BaseException:
         remove_quietly(temporary)

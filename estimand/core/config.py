@@ -94,6 +94,7 @@ class RunConfig:
     block_mode: str = _setting("How blocks are run: auto, plain, single_thread, xla, onednn.")
     max_steps_per_call: int | None = _setting("Upper bound of the steps run in one call.")
     save_input_position: bool = _setting("Save the input's position beside checkpoints.")
+    save_meta_graph: bool | None = _setting("Write model.ckpt-N.meta; None: if old code expects.")
     progress: bool | None = _setting("Live line and log lines; False: neither; True: always live.")
     check_data: bool = _setting("Look through the first batch for likely mistakes.")
     variable_partitioner: Callable[..., Any] | None = _setting("Splits variables among servers.")
@@ -133,6 +134,7 @@ class RunConfig:
         block_mode: str = "auto",
         max_steps_per_call: int | None = None,
         save_input_position: bool = True,
+        save_meta_graph: bool | None = None,
         progress: bool | None = None,
         check_data: bool = True,
         variable_partitioner: Callable[..., Any] | None = None,
@@ -357,6 +359,7 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
         "max_steps_per_call should be an integer >= 1",
     ),
     ("save_input_position", _is_bool, "save_input_position should be True or False"),
+    ("save_meta_graph", _is_bool, "save_meta_graph should be True, False or None"),
     ("progress", _is_bool, "progress should be True, False or None"),
     ("check_data", _is_bool, "check_data should be True or False"),
     ("variable_partitioner", callable, "variable_partitioner should be callable"),

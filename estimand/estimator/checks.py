@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.core import old_code
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError, SpecTypeError
 
@@ -94,4 +95,26 @@ def trains_here(config: RunConfig) -> None:
             "Train has been called wrong configuration. Please use "
             "tf.estimator.train_and_evaluate which calls proper API according to given "
             f"configuration. Current configuration: {config.task_type!r}."
+        )
+
+
+# What tf.estimator let no subclass change.
+_FINAL = (
+    "config", "eval_dir", "evaluate", "experimental_export_all_saved_models", "export_saved_model",
+    "export_savedmodel", "get_variable_names", "get_variable_value", "model_dir", "params",
+    "predict", "train",
+)  # fmt: skip
+
+
+def members_not_overridden(estimator: Any, base: type) -> None:
+    """For old code, refuse subclasses that tf.estimator refused; new code may override."""
+    kind = type(estimator)
+    if not old_code.expected or kind.__module__.partition(".")[0] == "estimand":
+        return
+    changed = [name for name in _FINAL if name in vars(kind) and hasattr(base, name)]
+    if changed:
+        raise ConfigError(
+            "Subclasses of Estimator cannot override members of Estimator. "
+            f"{kind} does override {changed}. Give the method another name, and call "
+            f"{changed[0]} from it."
         )

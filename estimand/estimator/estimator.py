@@ -77,6 +77,7 @@ class Estimator:
         params: Any = None,
         warm_start_from: Any = None,
     ) -> None:
+        checks.members_not_overridden(self, Estimator)
         config = checks.strategies(_with_model_dir(config, model_dir))
         self._model_dir: str = config.model_dir or ""
         self._session_config = config.session_config or default_session_config()

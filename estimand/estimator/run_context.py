@@ -7,6 +7,8 @@ import secrets
 from collections.abc import Iterator
 from typing import Any
 
+import tensorflow as tf
+
 from estimand.core import lines_of_old, tf_private, voice
 from estimand.engine.checkpoints.api import CheckpointWriter
 from estimand.engine.checkpoints.saving import ModelSaver
@@ -47,7 +49,20 @@ def engine_scope(workspace: Workspace) -> Iterator[None]:
         stack.enter_context(tf_private.global_seed_restored())
         if workspace.config.tf_random_seed is None:
             stack.enter_context(tf_private.explicit_seeds_stand())
+        else:
+            stack.enter_context(_seed_of_the_graph(int(workspace.config.tf_random_seed)))
         yield
+
+
+@contextlib.contextmanager
+def _seed_of_the_graph(seed: int) -> Iterator[None]:
+    """What an input function reads as `tf.compat.v1.get_default_graph().seed`."""
+    graph = tf.compat.v1.get_default_graph()
+    before, graph.seed = graph.seed, seed
+    try:
+        yield
+    finally:
+        graph.seed = before
 
 
 def model_seed(workspace: Workspace, record: RunRecord) -> int:

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import inspect
-import json
 import logging
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from estimand.core.atomic_files import replace_text
 from estimand.core.errors import ConfigError, SpecError, UnknownKeyError
 from estimand.core.names import missing_key
 from estimand.engine.events import read_events
-from estimand.export import best_checkpoint, card, versions
+from estimand.export import best_checkpoint, versions
+from estimand.export.best_record import Record, numbers
 from estimand.export.exporters import ReceiverFn, _SavedModelExporter
 from estimand.export.reading import read_card
-
-RECORD_FILE = "best.json"
 
 _log = logging.getLogger("tensorflow")
 
@@ -52,8 +47,8 @@ def loss_smaller(best_eval_result: Any, current_eval_result: Any) -> bool:
 class BestExporter(_SavedModelExporter):
     """Exports whenever the model is better than the best that was exported so far.
 
-    The best is remembered in `model_dir/export/<name>`, so a restarted training does not export
-    a worse model. Where there are exports but no such record, as in directories written by
+    The best is remembered in `model_dir/estimand_best.json`, so a restarted training does not
+    export a worse model. Where there are exports but no such record, as in directories written by
     tf.estimator, the event files of evaluations tell it.
 
     Args:
@@ -113,7 +108,8 @@ class BestExporter(_SavedModelExporter):
         self._best.pop(export_path, None)
         if not versions.versions(export_path):
             self._best[export_path] = dict(eval_result or {})
-        Record(dict(eval_result or {}), version, checkpoint_path).save(export_path)
+        record = Record(dict(eval_result or {}), version, checkpoint_path)
+        record.save(estimator.model_dir, export_path)
         if self._keep_checkpoint:
             folder = os.path.join(estimator.model_dir, "best", self._name)
             best_checkpoint.keep(checkpoint_path, folder)
@@ -144,14 +140,14 @@ class BestExporter(_SavedModelExporter):
         exports = versions.versions(export_path)
         if not exports:
             return self._best.get(export_path)
-        record = Record.load(export_path)
+        record = Record.load(model_dir, export_path)
         newest = os.path.basename(exports[-1])
         if record is not None and record.version >= newest:
             return record.eval_result
         # The process ended between the export and the record of it; the export itself knows.
         metrics = read_card(exports[-1]).get("metrics")
         if metrics:
-            return _numbers(metrics)
+            return numbers(metrics)
         if record is not None:
             return record.eval_result
         return self._best_in_events(model_dir, current)
@@ -172,55 +168,6 @@ class BestExporter(_SavedModelExporter):
             if better:
                 best = result
         return best
-
-
-@dataclass(frozen=True)
-class Record:
-    """What the best exporter remembers.
-
-    >>> import tempfile
-    >>> folder = tempfile.mkdtemp()
-    >>> Record({"loss": 0.25}, "1719407230", "model.ckpt-10").save(folder)
-    >>> Record.load(folder).eval_result
-    {'loss': 0.25}
-    """
-
-    eval_result: dict[str, Any]
-    version: str
-    checkpoint: str
-
-    @classmethod
-    def load(cls, folder: str) -> Record | None:
-        path = os.path.join(folder, RECORD_FILE)
-        try:
-            with open(path, encoding="utf-8") as file:
-                entries = json.load(file)
-            return cls(
-                _numbers(entries["eval_result"]),
-                str(entries["version"]),
-                str(entries["checkpoint"]),
-            )
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            _log.warning("Ignoring %s, which cannot be read (%r).", path, error)
-            return None
-
-    def save(self, folder: str) -> None:
-        text = json.dumps(card.plain(vars(self)), indent=1) + "\n"
-        replace_text(os.path.join(folder, RECORD_FILE), text)
-
-
-def _numbers(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A result as it was before JSON: lists as arrays, nan and inf as numbers."""
-    return {
-        key: np.array(value) if isinstance(value, list) else _number(value)
-        for key, value in result.items()
-    }
-
-
-def _number(value: Any) -> Any:
-    return float(value) if value in ("nan", "inf", "-inf") else value
 
 
 def _eval_results(model_dir: str, pattern: str) -> list[dict[str, Any]]:

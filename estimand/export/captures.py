@@ -103,6 +103,8 @@ def _new_table(key_type: tf.DType, value_type: tf.DType, name: str) -> tf.Tensor
 
 def replacement(outer: tf.Tensor, inner: tf.Tensor, tables: Tables) -> tf.Tensor:
     """What stands for a captured tensor in the graph that is being built."""
+    if outer.dtype == tf.resource and _orders_collectives(inner):
+        return _token(f"{inner.op.name}/variable")
     if outer.dtype == tf.resource:
         return tables.make(outer, inner)
     if outer.dtype == tf.variant or not hasattr(outer, "numpy"):
@@ -111,6 +113,22 @@ def replacement(outer: tf.Tensor, inner: tf.Tensor, tables: Tables) -> tf.Tensor
             "the exported graph and is no plain value; make it inside model_fn."
         )
     return tf.constant(outer.numpy(), outer.dtype, name=f"{inner.op.name}/value")
+
+
+def _orders_collectives(tensor: tf.Tensor) -> bool:
+    """Whether a resource only keeps the sums of replicas from overtaking each other."""
+    users = tensor.consumers()
+    return bool(users) and all(op.type.startswith("Collective") for op in users)
+
+
+def _token(name: str) -> tf.Tensor:
+    return tf.compat.v1.Variable(
+        0.0,
+        trainable=False,
+        collections=[tf.compat.v1.GraphKeys.LOCAL_VARIABLES],
+        name=name,
+        use_resource=True,
+    ).handle
 
 
 def _users_of(tensor: tf.Tensor, functions: Mapping[str, Any]) -> Iterator[Any]:

@@ -9,7 +9,7 @@ predict can be exported, Keras objects made outside of the model function includ
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,8 @@ from estimand.core import tf_private
 from estimand.core.modes import ModeKeys
 from estimand.engine.checkpoints import saving
 from estimand.engine.checkpoints.saving import SavedVariable
-from estimand.engine.tracing import effects
+from estimand.engine.distributed.mirrored import copies
+from estimand.engine.tracing import effects, randomness
 from estimand.engine.tracing.trace import Trace
 from estimand.export import captures
 from estimand.export.captures import Tables
@@ -27,6 +28,7 @@ from estimand.export.captures import Tables
 _Keys = tf.compat.v1.GraphKeys
 # What making a variable adds to a graph under its name.
 _VARIABLE_PARTS = ("", "/Assign", "/Initializer", "/IsInitialized", "/Read")
+_COUNT_OF_DRAWS = "estimand/draws"
 # Filled here, or ours alone.
 _OWN_COLLECTIONS = {
     _Keys.GLOBAL_VARIABLES,
@@ -51,19 +53,29 @@ class FlatGraph:
     assets: list[tf.Tensor] = field(default_factory=list)
     init_op: tf.Operation | None = None
     train_op: Any = None
+    variables: dict[int, tf.Variable] = field(default_factory=dict)  # by the id of the trace's
 
 
-def flatten(trace: Trace) -> FlatGraph:
-    """A copy of the trace's graph that stands on its own."""
+def flatten(
+    trace: Trace, inputs: Callable[[Trace], Mapping[str, tf.Tensor]] = lambda trace: {}
+) -> FlatGraph:
+    """A copy of the trace's graph that stands on its own.
+
+    `inputs` makes, in the new graph, what takes the place of inputs of the trace, by their names;
+    without it they stay placeholders.
+    """
     graph_def = trace.graph.as_graph_def()
+    if trace.draws is not None:
+        _draw_as_a_session_does(graph_def, trace.draws)
     taken = {node.name for node in graph_def.node}
     flat = FlatGraph(tf.Graph())
     with flat.graph.as_default():
         handles = _make_variables(trace, flat, taken)
         tables = Tables(trace)
-        replaced: dict[str, tf.Tensor] = {}
+        replaced = dict(inputs(trace))
         for outer, inner in trace.graph.captures:  # type: ignore[attr-defined]
-            if inner.op.type != "Const":  # small values are already in the graph
+            # Small values are already in the graph.
+            if inner.op.type != "Const" and inner.op.name in taken:
                 handle = handles.get(id(outer))
                 replaced[inner.op.name] = (
                     captures.replacement(outer, inner, tables) if handle is None else handle
@@ -79,13 +91,23 @@ def _make_variables(trace: Trace, flat: FlatGraph, taken: set[str]) -> dict[int,
     handles: dict[int, tf.Tensor] = {}
     for name, variable in trace.variables.by_name.items():
         saved = by_id.get(id(variable))
-        here = _make_variable(trace, variable, _free_name(name, taken), local=saved is None)
-        handles[id(variable.handle)] = here.handle
+        first, *others = copies(variable)
+        here = _make_variable(trace, first, _free_name(name, taken), local=saved is None)
+        handles[id(first.handle)] = here.handle
+        flat.variables[id(variable)] = here
+        for number, other in enumerate(others, 1):
+            handles[id(other.handle)] = _mirror(here, _free_name(f"{name}/replica_{number}", taken))
         if saved is not None:
             whole = not saved.slice_spec  # parts of a partitioned variable keep their own names
             flat.saved[saved.name if whole else saved.store_name] = (saved, here)
         if variable is trace.global_step:
             flat.graph.add_to_collection(_Keys.GLOBAL_STEP, here)
+    if trace.draws is not None and trace.draws.in_use:
+        captured = {id(outer): inner.op.name for outer, inner in trace.graph.captures}  # type: ignore[attr-defined]
+        for count in trace.draws.variables:
+            if captured.get(id(count.handle)) in taken:  # by the body of a function
+                here = _make_variable(trace, count, _COUNT_OF_DRAWS, local=True)
+                handles[id(count.handle)] = here.handle
     return handles
 
 
@@ -106,14 +128,26 @@ def _make_variable(trace: Trace, variable: tf.Variable, name: str, *, local: boo
     )
 
 
+def _mirror(variable: Any, name: str) -> tf.Tensor:
+    """The handle of a replica's copy, under a strategy's name for it: it starts as the first."""
+    return tf.compat.v1.Variable(
+        variable.read_value(),  # as a function it would be placed beside the copy
+        trainable=False,
+        collections=[_Keys.LOCAL_VARIABLES],
+        name=name,
+        dtype=variable.dtype,
+        use_resource=True,
+    ).handle
+
+
 def _initial_value(variable: tf.Variable, local: bool) -> Any:
     """Zeros where a checkpoint gives the value; what starts anew with each load, as it starts."""
     if local:
         initial = getattr(variable, "_estimand_initial_value", None)
         with tf_private.eager_mode():
             value = initial() if callable(initial) else initial
-        if value is None:
-            value = variable.read_value()
+            if value is None:
+                value = variable.read_value()
         if hasattr(value, "numpy"):
             value = value.numpy()
         if not tf.is_tensor(value):
@@ -156,6 +190,21 @@ def _import(graph_def: Any, replaced: dict[str, tf.Tensor]) -> None:
     _drop_control_inputs(kept, replaced)
     input_map = {f"{n}:0": tensor for n, tensor in replaced.items() if n in used}
     tf.graph_util.import_graph_def(kept, input_map=input_map, name="")
+
+
+def _draw_as_a_session_does(graph_def: Any, draws: randomness.Draws) -> None:
+    """Random ops as the model function made them: nobody counts the steps of this graph."""
+    for node in graph_def.node:
+        for number, given in enumerate(node.input):
+            if (original := draws.replaced.get(_source(given))) is not None:
+                node.input[number] = f"^{original}" if given.startswith("^") else original
+    while True:
+        used = {_source(name) for node in graph_def.node for name in node.input}
+        kept = [n for n in graph_def.node if n.name in used or not randomness.is_twin(n.name)]
+        if len(kept) == len(graph_def.node):
+            return
+        del graph_def.node[:]
+        graph_def.node.extend(kept)
 
 
 def _source(input_name: str) -> str:
@@ -206,7 +255,7 @@ def _finish(trace: Trace, flat: FlatGraph, tables: Tables) -> None:
         flat.train_op = tf.group(*map(graph.as_graph_element, names), name="estimand_train_op")
     for key in trace.graph.get_all_collection_keys():
         if key not in _OWN_COLLECTIONS and isinstance(key, str):
-            _copy_collection(graph, key, trace.graph.get_collection(key))
+            _copy_collection(flat, key, trace.graph.get_collection(key))
 
 
 def _own_init_op(trace: Trace) -> Any:
@@ -228,8 +277,11 @@ def _vocabulary_files(graph: tf.Graph, listed: Iterable[Any]) -> list[tf.Tensor]
     return list(found.values())
 
 
-def _copy_collection(graph: tf.Graph, key: str, items: Iterable[Any]) -> None:
+def _copy_collection(flat: FlatGraph, key: str, items: Iterable[Any]) -> None:
     for item in items:
-        if isinstance(item, tf.Tensor | tf.Operation):
-            with contextlib.suppress(KeyError):  # a capture: it has been replaced
-                graph.add_to_collection(key, graph.as_graph_element(item.name))
+        if id(item) in flat.variables:
+            flat.graph.add_to_collection(key, flat.variables[id(item)])
+        elif isinstance(getattr(item, "name", None), str):  # losses may be computed when asked for
+            # A capture has been replaced, and others are no part of the graph.
+            with contextlib.suppress(KeyError, ValueError):
+                flat.graph.add_to_collection(key, flat.graph.as_graph_element(item.name))

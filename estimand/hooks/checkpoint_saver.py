@@ -199,6 +199,9 @@ class CheckpointSaverHook(LoopHook):
         if self._saver is not None:
             return self._saver
         if self._loop is not None:
+            of_model = None if self._scaffold is None else self._scaffold.saver
+            if tf_private.saver_overrides(of_model, "save"):
+                return of_model
             return LoopSaver(self._loop)  # it knows of the Scaffold's saver
         if self._scaffold is not None:
             return self._scaffold.saver

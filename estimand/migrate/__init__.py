@@ -9,4 +9,5 @@ of `estimand.compat` as they are installed here, so that the answer is true for 
     removed.py   what stands in the place of names that are gone
     hints.py     what to write instead
     check.py     one verdict per use, per file, per code base
+    rewriting.py what can be rewritten without a doubt
 """

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from estimand.compat import detection
+from estimand.compat import detection, old_numpy
 from estimand.core.errors import InputError
 from estimand.migrate.hints import hint
 from estimand.migrate.idioms import find_idioms
@@ -18,7 +18,7 @@ from estimand.migrate.names import Found, Names
 from estimand.migrate.uses import Target, Use, find_uses
 
 _SKIPPED_FOLDERS = {"__pycache__", "build", "dist", "node_modules", "site-packages", "venv"}
-_INSTALLS = re.compile(r"^\s*(estimand|est)\.install\(\)|run_script\(", re.MULTILINE)
+_INSTALLS = re.compile(r"(^|;)\s*(estimand|est)\.install\(|run_script\(", re.MULTILINE)
 
 
 class Verdict(enum.Enum):
@@ -101,10 +101,10 @@ def check_source(source: str, path: str = "<source>", names: Names | None = None
 
     >>> report = check_source('''
     ... import tensorflow as tf
-    ... forest = tf.estimator.BoostedTreesClassifier([], 1)
+    ... forest = tf.estimator.BoostedTreesEstimator([], 1)
     ... ''')
     >>> [(one.line, one.text) for one in report.findings if one.verdict is Verdict.CHANGE]
-    [(3, 'tf.estimator.BoostedTreesClassifier')]
+    [(3, 'tf.estimator.BoostedTreesEstimator')]
     """
     names = names or Names()
     report = FileReport(path)
@@ -123,8 +123,18 @@ def check_source(source: str, path: str = "<source>", names: Names | None = None
     findings |= {
         Finding(one.line, one.text, Verdict.CHANGE, one.advice) for one in find_idioms(found, names)
     }
+    findings |= set(_of_numpy(source))
     report.findings = sorted(findings, key=lambda one: (one.line, one.text))
     return report
+
+
+def _of_numpy(source: str) -> Iterator[Finding]:
+    """What NumPy has dropped: `estimand run` gives it back to the files of the program."""
+    advice = "NumPy has dropped it; estimand migrate fix rewrites it"
+    for line, name in old_numpy.old_names(source):
+        yield Finding(line, f"np.{name}", Verdict.RUN, advice)
+    for line, function, argument in old_numpy.old_arguments(source):
+        yield Finding(line, f"np.{function}({argument}=...)", Verdict.RUN, advice)
 
 
 def wants_v1(source: str, names: Names) -> bool:

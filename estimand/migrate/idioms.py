@@ -15,11 +15,14 @@ from estimand.migrate.names import Names, follow, is_missing
 from estimand.migrate.uses import SourceUses, Target
 
 _KERAS_OPTIMIZER = re.compile(r"(^|\.)keras\.optimizers\.(?!legacy\.|schedules\.)[A-Z]\w*$")
-_OLD_METHODS = {
+GENERATOR_METHODS = {
     "evaluate_generator": "evaluate",
     "fit_generator": "fit",
-    "predict_classes": "predict(...).argmax(-1)",
     "predict_generator": "predict",
+}
+_OLD_METHODS = {
+    **GENERATOR_METHODS,
+    "predict_classes": "predict(...).argmax(-1)",
     "predict_proba": "predict",
 }
 
@@ -51,6 +54,11 @@ def find_idioms(found: SourceUses, names: Names) -> list[Idiom]:
     ]
     result = [one for look in looks for one in look(found, names)]
     return sorted(result, key=lambda one: one.line)
+
+
+def is_keras_optimizer(target: Target) -> bool:
+    """Whether a path is that of an optimizer of `tf.keras.optimizers`, not of `legacy`."""
+    return _KERAS_OPTIMIZER.search(target.path) is not None
 
 
 def _arguments_of_optimizers(found: SourceUses, names: Names) -> Iterator[Idiom]:
@@ -112,17 +120,22 @@ def _compiling(found: SourceUses, names: Names) -> Iterator[Idiom]:
 
 def _learning_rates(found: SourceUses, names: Names) -> Iterator[Idiom]:
     del names
+    for node in learning_rates(found):
+        lr = node.attr == "lr"
+        advice = "write .learning_rate" if lr else "Keras 3 has schedules instead"
+        yield Idiom(node.lineno, ast.unparse(node), advice)
+
+
+def learning_rates(found: SourceUses) -> Iterator[ast.Attribute]:
+    """Where `lr` or `decay` of an optimizer of Keras is read or set."""
     for node in ast.walk(found.tree):
         if not isinstance(node, ast.Attribute) or node.attr not in ("lr", "decay"):
             continue
         owner = node.value
         made = found.made_by.get(owner.id) if isinstance(owner, ast.Name) else None
         of_a_model = isinstance(owner, ast.Attribute) and owner.attr == "optimizer"
-        if of_a_model or (made is not None and _KERAS_OPTIMIZER.search(made.path)):
-            advice = (
-                "write .learning_rate" if node.attr == "lr" else "Keras 3 has schedules instead"
-            )
-            yield Idiom(node.lineno, ast.unparse(node), advice)
+        if of_a_model or (made is not None and is_keras_optimizer(made)):
+            yield node
 
 
 def _old_methods(found: SourceUses, names: Names) -> Iterator[Idiom]:

@@ -59,6 +59,7 @@ def test_defaults():
         "block_mode": "auto",
         "max_steps_per_call": None,
         "save_input_position": True,
+        "save_meta_graph": None,
         "progress": None,
         "check_data": True,
         "variable_partitioner": None,

@@ -15,7 +15,7 @@ import estimand as est
 from estimand.core.errors import ConfigError, SpecError
 from estimand.engine.events import EventWriter
 from estimand.export import versions
-from estimand.export.best import RECORD_FILE
+from estimand.export.best_record import RECORD_FILE
 from tests.export.conftest import (
     X,
     expected,
@@ -182,11 +182,11 @@ def test_killed_between_export_and_record_the_export_itself_is_the_record(tmp_pa
         return result is not None
 
     assert export(0.5, 1)
-    before = Path(folder, RECORD_FILE).read_text()
+    before = (tmp_path / RECORD_FILE).read_text()
     assert export(0.2, 2)
-    Path(folder, RECORD_FILE).write_text(before)
+    (tmp_path / RECORD_FILE).write_text(before)
     assert not export(0.3, 3)
-    Path(folder, RECORD_FILE).unlink()
+    (tmp_path / RECORD_FILE).unlink()
     assert not export(0.3, 4)
     assert export(0.1, 5)
 
@@ -198,9 +198,9 @@ def test_exports_of_tf_estimator_are_judged_by_their_event_files(
     exporter = best_exporter()
     for step, loss in enumerate([0.5, 0.2, 0.4]):
         evaluate_and_call(exporter, recorder, loss, step, folder)
-    Path(recorder.model_dir, "export", exporter.name, RECORD_FILE).unlink()
+    Path(recorder.model_dir, RECORD_FILE).unlink()
     assert not evaluate_and_call(best_exporter(), recorder, 0.3, 9, folder)
-    Path(recorder.model_dir, "export", exporter.name, RECORD_FILE).unlink(missing_ok=True)
+    Path(recorder.model_dir, RECORD_FILE).unlink(missing_ok=True)
     assert evaluate_and_call(best_exporter(), recorder, 0.1, 10, folder)
 
 
@@ -208,7 +208,7 @@ def test_a_pattern_for_named_evaluations(recorder: Recorder) -> None:
     exporter = best_exporter(event_file_pattern="eval_b/*.tfevents.*")
     evaluate_and_call(exporter, recorder, 0.1, 1, "eval_a")
     evaluate_and_call(exporter, recorder, 0.5, 2, "eval_b")
-    Path(recorder.model_dir, "export", exporter.name, RECORD_FILE).unlink()
+    Path(recorder.model_dir, RECORD_FILE).unlink()
     assert evaluate_and_call(exporter, recorder, 0.4, 3, "eval_b")
 
 
@@ -227,17 +227,37 @@ def test_a_damaged_record_is_passed_over(
 ) -> None:
     exporter = best_exporter()
     evaluate_and_call(exporter, recorder, 0.2, 1)
-    Path(recorder.model_dir, "export", exporter.name, RECORD_FILE).write_text("{")
+    Path(recorder.model_dir, RECORD_FILE).write_text("{")
     assert not evaluate_and_call(exporter, recorder, 0.3, 2)
-    assert "best.json, which cannot be read" in caplog.text
+    assert "estimand_best.json, which cannot be read" in caplog.text
+
+
+def test_only_versions_lie_in_the_folder_of_an_exporter(recorder: Recorder) -> None:
+    exporter = best_exporter()
+    evaluate_and_call(exporter, recorder, 0.2, 1)
+    # As programs find the newest export.
+    folder = Path(recorder.model_dir, "export", exporter.name)
+    assert [int(name) for name in os.listdir(folder)]
+
+
+def test_a_record_where_earlier_versions_wrote_it_is_read_and_moved(recorder: Recorder) -> None:
+    exporter = best_exporter()
+    evaluate_and_call(exporter, recorder, 0.2, 1)
+    record = Path(recorder.model_dir, RECORD_FILE)
+    (entries,) = json.loads(record.read_text()).values()
+    record.unlink()
+    old = Path(recorder.model_dir, "export", exporter.name, "best.json")
+    old.write_text(json.dumps({**entries, "eval_result": {"loss": 0.05}}))
+    assert not evaluate_and_call(best_exporter(), recorder, 0.1, 2)
+    assert evaluate_and_call(best_exporter(), recorder, 0.01, 3)
+    assert record.exists() and not old.exists()
 
 
 def test_a_loss_that_is_no_number_never_wins_and_is_soon_beaten(recorder: Recorder) -> None:
-    exporter = best_exporter()
     losses = [float("nan"), float("nan"), 3.0, float("nan"), 2.0]
     exported = [evaluate_and_call(best_exporter(), recorder, x, i) for i, x in enumerate(losses)]
     assert exported == [True, False, True, False, True]
-    record = json.loads(Path(recorder.model_dir, "export", exporter.name, RECORD_FILE).read_text())
+    (record,) = json.loads(Path(recorder.model_dir, RECORD_FILE).read_text()).values()
     assert record["eval_result"]["loss"] == 2.0
 
 

@@ -95,7 +95,8 @@ def test_other_things_of_the_same_name_and_what_is_only_tried_do_not_count(inner
         ("tensorflow.layers.dense", True, Found.SUPPLIED),
         ("tensorflow.layers.danse", True, Found.NOWHERE),
         ("tensorflow.estimator.ModeKeys.TRAIN", False, Found.SUPPLIED),
-        ("tensorflow.estimator.BoostedTreesClassifier", False, Found.NOWHERE),
+        ("tensorflow.estimator.BoostedTreesClassifier", False, Found.SUPPLIED),
+        ("tensorflow.estimator.BoostedTreesEstimator", False, Found.NOWHERE),
         ("tensorflow.estimator.inputs.numpy_input_fn", True, Found.SUPPLIED),
         ("tensorflow.estimator.inputs.numpy_input_fn", False, Found.NOWHERE),
         ("tensorflow.contrib.training.HParams", True, Found.SUPPLIED),
@@ -170,7 +171,7 @@ def test_what_is_gone_is_named_with_what_to_write(names: Names) -> None:
         """\
         import tensorflow as tf
         from tensorflow.contrib import layers, slim
-        tf.estimator.BoostedTreesClassifier([], 1)
+        tf.estimator.BoostedTreesEstimator([], 1)
         layers.conv2d(1)
         tf.keras.layers.CuDNNLSTM(3)
         tf.GraphKyes.LOSSES

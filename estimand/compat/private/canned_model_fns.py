@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.canned import baseline
 from estimand.canned.dnn import dnn_model_fn
 from estimand.canned.dnn_linear_combined import CombinedModel
 from estimand.canned.linear import linear_model_fn, tuple_of
@@ -166,3 +167,26 @@ def _compute_fraction_of_zero(variables: Any) -> tf.Tensor:
     zeros = tf.add_n([tf.math.count_nonzero(tf.equal(t, tf.zeros([], t.dtype))) for t in tensors])
     sizes = tf.add_n([tf.size(t, out_type=tf.int64) for t in tensors])
     return tf.cast(tf.cast(zeros, tf.float64) / tf.cast(sizes, tf.float64), tf.float32)
+
+
+def _baseline_model_fn_builder_v2(
+    features: Any, num_outputs: int, weight_column: Any = None
+) -> tuple[list[Any], tf.Tensor]:
+    """The bias of a baseline, and the logits of a batch, which are all the same."""
+    bias, logits = baseline.bias_and_logits(features, num_outputs, weight_column)
+    return [bias], logits
+
+
+def _baseline_model_fn_v2(
+    features: Any,
+    labels: Any,
+    mode: str,
+    head: Any,
+    optimizer: Any,
+    weight_column: Any = None,
+    config: Any = None,
+    loss_reduction: Any = None,
+) -> EstimatorSpec:
+    del loss_reduction  # the head has it
+    model_fn = baseline.baseline_model_fn(head, optimizer, weight_column)
+    return model_fn(features, labels, mode, config)

@@ -35,8 +35,9 @@ class View(ModuleType):
 
 
 def _estimator() -> ModuleType:
-    root = MappedModule("tensorflow.estimator", module_table.V1[""])
-    for path, names in module_table.V1.items():
+    names_of = {p: n | module_table.OLD.get(p, {}) for p, n in module_table.V1.items()}
+    root = MappedModule("tensorflow.estimator", names_of[""])
+    for path, names in names_of.items():
         parent: Any = root
         *above, last = path.split(".")
         for part in above:
@@ -46,21 +47,21 @@ def _estimator() -> ModuleType:
     return root
 
 
-tf: Any = View(
-    "tensorflow",
-    tensorflow.compat.v1,
-    __file__=tensorflow.__file__,
-    __path__=tensorflow.__path__,
-    __spec__=tensorflow.__spec__,
-    __version__=tensorflow.__version__,
-    compat=tensorflow.compat,
-    contrib=contrib,
-    estimator=_estimator(),
-    keras=View(
+_REPLACED: dict[str, Any] = {
+    "__file__": tensorflow.__file__,
+    "__path__": tensorflow.__path__,
+    "__spec__": tensorflow.__spec__,
+    "__version__": tensorflow.__version__,
+    "compat": tensorflow.compat,
+    "estimator": _estimator(),
+    "keras": View(
         "tensorflow.keras",
         tensorflow.keras,
         estimator=MappedModule("tensorflow.keras.estimator", module_table.KERAS),
     ),
-    layers=layers,
-    nn=nn,
-)
+    "layers": layers,
+    "nn": nn,
+}
+tf: Any = View("tensorflow", tensorflow.compat.v1, **_REPLACED, contrib=contrib)
+# For files that do not use contrib: libraries tell TensorFlow 1 by its presence.
+tf_without_contrib: Any = View("tensorflow", tensorflow.compat.v1, **_REPLACED)

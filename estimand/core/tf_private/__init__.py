@@ -59,6 +59,7 @@ from estimand.core.tf_private.interceptable import (
     list_directory,
     seconds_timer,
     std_server,
+    unwrapped,
     warn,
 )
 from estimand.core.tf_private.keras import (
@@ -138,6 +139,7 @@ from estimand.core.tf_private.variables import (
     save_like,
     save_slice,
     saver_limits,
+    saver_overrides,
     saver_variables,
     text_file_of_table,
 )
@@ -218,6 +220,7 @@ __all__ = [
     "save_like",
     "save_slice",
     "saver_limits",
+    "saver_overrides",
     "saver_variables",
     "seconds_timer",
     "seed_keeping_kernels",
@@ -233,6 +236,7 @@ __all__ = [
     "step_draws",
     "tell_tensors_apart",
     "text_file_of_table",
+    "unwrapped",
     "v1_learning_rate",
     "v1_optimizer_without_state",
     "v1_optimizers_share_the_loss",

@@ -31,6 +31,12 @@ VocabularyListCategoricalColumn = new.VocabularyListCategoricalColumn
 WeightedCategoricalColumn = new.WeightedCategoricalColumn
 
 
+def of_version_1(columns: Any) -> list[Any]:
+    """Those of the columns that were made by the functions of TensorFlow 1."""
+    given = [columns] if isinstance(columns, AnyColumn) else list(columns or ())
+    return [c for c in given if not isinstance(c, types.FeatureColumn)]
+
+
 @dataclass(frozen=True)
 class SharedTable:
     """What `tf.feature_column.shared_embeddings` knows of the table its columns share."""

@@ -38,3 +38,8 @@ def std_server(cluster: Any, **settings: Any) -> Any:
     from tensorflow.python.training import server_lib
 
     return server_lib.Server(cluster, **settings)
+
+
+def unwrapped(module: Any) -> Any:
+    """The module behind the wrapper that tells of deprecated names, where a `__getattr__` works."""
+    return vars(module).get("_tfmw_wrapped_module", module)

@@ -48,6 +48,14 @@ def saver_variables(saver: Any) -> dict[str, Any] | None:
     return {v.name.split(":")[0]: v for v in chosen}
 
 
+def saver_overrides(saver: Any, method: str) -> bool:
+    """Whether a Saver has a `save` or `restore` of its own, which then has to be called."""
+    original = getattr(tf.compat.v1.train.Saver, method)
+    return (
+        callable(getattr(saver, method, None)) and getattr(type(saver), method, 0) is not original
+    )
+
+
 def saver_limits(saver: Any) -> tuple[int, float] | None:
     """How many checkpoints a v1 Saver keeps, 0 for all, and one for good every so many hours.
 

@@ -6,6 +6,7 @@ A checkpoint at step N is these files, the first two named and laid out as upstr
     model.ckpt-N.index                  names, shapes, places, checksums: there last, gone first
     model.ckpt-N.input.*                the position of the input, a small checkpoint of its own
     model.ckpt-N.run.json               what the run wants to remember about this moment
+    model.ckpt-N.meta                   the graph, where somebody wants it as upstream wrote it
 
 The checkpoint exists if and only if its `.index` does.
 """
@@ -29,6 +30,7 @@ BASENAME = "model.ckpt"
 STATE_FILE = "checkpoint"
 INPUT_SUFFIX = ".input"
 META_SUFFIX = ".run.json"
+GRAPH_SUFFIX = ".meta"
 STEP_VARIABLE = "global_step"
 
 _STEP = re.compile(r"-(\d+)$")

@@ -66,6 +66,10 @@ def restore(
         checkpoint = saving.identity(path)
         store.mark_loaded({v.store_name: v.origin(checkpoint) for v in missing})
         saving.restore_saveables(trace, session, path)
+        saver = saving.v1_saver(trace)
+        if isinstance(trace, Trace) and tf_private.saver_overrides(saver, "restore"):
+            with trace.as_default():
+                saver.restore(session, path)
         on_read(path)
     return path
 

@@ -35,6 +35,7 @@ from estimand.core.atomic_files import (
 )
 from estimand.core.tf_private import eager_mode
 from estimand.engine.checkpoints.files import (
+    GRAPH_SUFFIX,
     INPUT_SUFFIX,
     META_SUFFIX,
     STATE_FILE,
@@ -187,7 +188,7 @@ def delete_checkpoint(prefix: str) -> None:
     """Remove all files of a checkpoint; files beside it that are not part of one stay."""
     remove_quietly(prefix + ".index")
     discard_bundle(prefix + INPUT_SUFFIX)
-    remove_quietly(prefix + ".meta")
+    remove_quietly(prefix + GRAPH_SUFFIX)
     remove_quietly(prefix + META_SUFFIX)
     # Last: by it the rest is recognized, should we be interrupted here.
     for path in _data_files(prefix):

@@ -108,6 +108,7 @@ class ModelSaver:
         *,
         changes: Callable[[], int],
         restored_step: int | None = None,
+        graph_file: Callable[[], bytes | None] = lambda: None,
     ) -> None:
         self._trace = trace
         self._session = session
@@ -120,6 +121,7 @@ class ModelSaver:
         self._changes_at_save = -1
         # The step of the checkpoint that was restored: saving it again would write the same.
         self._restored_step = restored_step
+        self._graph_file = graph_file
         self._writers: dict[tuple[str, str], CheckpointWriter] = {}
         self.last_path: str | None = None
 
@@ -134,6 +136,10 @@ class ModelSaver:
         self._trace = trace
         self.__dict__.pop("_variables", None)
         self.__dict__.pop("_memory", None)
+
+    @functools.cached_property
+    def _graph(self) -> bytes | None:
+        return self._graph_file()
 
     @functools.cached_property
     def _memory(self) -> SnapshotMemory:
@@ -180,7 +186,12 @@ class ModelSaver:
 
         if ours and unchanged:
             return writer.save(
-                step, entries, if_exists="keep", synchronous=synchronous, on_published=prepare
+                step,
+                entries,
+                graph=self._graph,
+                if_exists="keep",
+                synchronous=synchronous,
+                on_published=prepare,
             )
         companion: list[Entry] = []
         meta: dict[str, Any] = {"complete": False}
@@ -193,6 +204,7 @@ class ModelSaver:
             entries,
             companion=companion,
             meta=meta,
+            graph=self._graph,
             synchronous=synchronous,
             on_published=tell_and_prepare,
         )

@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from estimand.core.atomic_files import (
     remove_quietly,
+    replace_bytes,
     replace_text,
     sync_directory,
     syncing_while,
@@ -30,6 +31,7 @@ from estimand.core.atomic_files import (
 from estimand.core.errors import CheckpointWriteError
 from estimand.engine.checkpoints.files import (
     BASENAME,
+    GRAPH_SUFFIX,
     INPUT_SUFFIX,
     META_SUFFIX,
     STATE_FILE,
@@ -52,6 +54,7 @@ from estimand.engine.checkpoints.publishing import (
     sync_bundle,
     write_bundle,
 )
+from estimand.engine.checkpoints.write_errors import write_error
 from estimand.engine.model_dir import ensure_writable, holds_lock
 
 _log = logging.getLogger("tensorflow")
@@ -71,6 +74,7 @@ class _Job:
     companion: str | None
     companion_entries: Sequence[Entry]
     meta: str | None
+    graph: bytes | None
     if_exists: Literal["replace", "keep"]
     on_published: Callable[[str], None] | None
 
@@ -156,6 +160,7 @@ class CheckpointWriter:
         *,
         companion: str | Sequence[Entry] | None = None,
         meta: dict[str, Any] | None = None,
+        graph: bytes | None = None,
         synchronous: bool = False,
         on_published: Callable[[str], None] | None = None,
         if_exists: Literal["replace", "keep"] = "replace",
@@ -164,8 +169,8 @@ class CheckpointWriter:
 
         `companion` is a second set of entries, or the prefix of files written already (see
         `temporary_prefix`); its files become `model.ckpt-N.input.*`. `meta` becomes
-        `model.ckpt-N.run.json`. `on_published(prefix)` is called on the writing thread once the
-        checkpoint is there and listed, before old ones are removed.
+        `model.ckpt-N.run.json`, and `graph` `model.ckpt-N.meta`. `on_published(prefix)` is called
+        on the writing thread once the checkpoint is there and listed, before old ones are removed.
 
         If there is a checkpoint of that step, `if_exists="replace"` puts the new contents in its
         place, such that there is the old or the new one at any time (companion and meta change
@@ -181,6 +186,7 @@ class CheckpointWriter:
             companion=companion if isinstance(companion, str) else None,
             companion_entries=() if isinstance(companion, str) else tuple(companion or ()),
             meta=None if meta is None else meta_text(meta),
+            graph=graph,
             if_exists=if_exists,
             on_published=on_published,
         )
@@ -292,7 +298,7 @@ class CheckpointWriter:
             if job.companion is not None:
                 discard_temporary(job.companion)
             if isinstance(error, (OSError, tf.errors.OpError)):
-                raise _write_error(job.prefix, error) from error
+                raise write_error(job.prefix, error) from error
             raise
         self._saved = saved
 
@@ -315,6 +321,13 @@ class CheckpointWriter:
                 replace_text(meta, job.meta)
         elif not keep and os.path.exists(meta):
             os.remove(meta)
+
+        # After the notes, by which it is known for a part of a checkpoint should we die here.
+        graph = job.prefix + GRAPH_SUFFIX
+        if job.graph is not None:
+            replace_bytes(graph, job.graph)
+        elif not keep:
+            remove_quietly(graph)
 
         if not keep:
             publish_bundle(temporary, job.prefix)
@@ -360,35 +373,3 @@ def _yield_to_training() -> None:
     with contextlib.suppress(AttributeError, OSError):  # per thread on Linux only
         if sys.platform == "linux":
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
-
-
-def _write_error(prefix: str, error: OSError | tf.errors.OpError) -> CheckpointWriteError:
-    directory = os.path.dirname(prefix)
-    if not os.path.isdir(directory):
-        return CheckpointWriteError(
-            f"Could not write checkpoint {prefix}: the directory {directory} has been removed "
-            "while the model was being trained, and all earlier checkpoints with it."
-        )
-    reason = _reason(error)
-    if isinstance(error, (FileNotFoundError, tf.errors.NotFoundError)):
-        return CheckpointWriteError(
-            f"Could not write checkpoint {prefix}: somebody else removes files from {directory} "
-            f"while the model is being trained ({reason})."
-        )
-    remedy = "start again once that is mended"
-    if isinstance(error, tf.errors.ResourceExhaustedError) or "No space left" in reason:
-        reason, remedy = f"the disk is full ({reason})", "free some space and start again"
-    elif "File too large" in reason:
-        reason = f"a file is too large for its file system, or for `ulimit -f` ({reason})"
-    elif isinstance(error, (PermissionError, tf.errors.PermissionDeniedError)):
-        reason, remedy = f"permission denied ({reason})", "make the directory writable"
-    return CheckpointWriteError(
-        f"Could not write checkpoint {prefix}: {reason}; earlier checkpoints in "
-        f"{directory} are intact: {remedy}."
-    )
-
-
-def _reason(error: OSError | tf.errors.OpError) -> str:
-    """What the system says, without where in TensorFlow and about which temporary file."""
-    text = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
-    return text.rpartition("}} ")[2].partition(" [Op:")[0].rpartition("; ")[2]

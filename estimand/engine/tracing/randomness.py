@@ -82,6 +82,8 @@ class Draws:
 
     def __init__(self) -> None:
         self._tickets: list[tf.Variable] = []
+        # By the name of an op that depends on the count, the one that stood in its place.
+        self.replaced: dict[str, str] = {}
         self._between = False
 
     @functools.cached_property
@@ -185,6 +187,8 @@ def key_random_ops(graph: tf.Graph, count: Draws | tf.Variable, worker: int = 0)
             key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=seeds)
             value = _TWINS[op.type](op, key, counter)
             value.set_shape(op.outputs[0].shape)
+            if isinstance(count, Draws):
+                count.replaced[value.op.name] = op.name
             for consumer in consumers:
                 for i, tensor in enumerate(consumer.inputs):
                     if tensor is op.outputs[0]:

@@ -11,7 +11,8 @@ from estimand.core import voice
 from estimand.engine.progress.results import GLOBAL_STEP, foreground, in_one_line
 from estimand.estimator.lifecycle.evaluator import SpecEvaluator
 from estimand.export import versions
-from estimand.export.best import BestExporter, Record
+from estimand.export.best import BestExporter
+from estimand.export.best_record import Record
 
 
 def tell_the_end(model_dir: str, evaluators: Sequence[SpecEvaluator]) -> None:
@@ -29,7 +30,7 @@ def closing_lines(model_dir: str, evaluators: Sequence[SpecEvaluator]) -> Iterat
     folders = []
     for one in evaluators:
         of_name = f" ({one.spec.name})" if one.spec.name else ""
-        records = [Record.load(_folder(model_dir, e)) for e in _best_exporters(one)]
+        records = [Record.load(model_dir, _folder(model_dir, e)) for e in _best_exporters(one)]
         results = next((r.eval_result for r in records if r is not None), one.best)
         if results:
             step = f"{int(results.get(GLOBAL_STEP, 0)):,}"

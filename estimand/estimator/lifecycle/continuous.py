@@ -17,6 +17,10 @@ from estimand.hooks import stop_record
 
 _log = logging.getLogger("tensorflow")
 
+_THROTTLE_OF_0 = (
+    "EvalSpec.throttle_secs is set as 0. This might overload the job before finding (next) new "
+    "checkpoint: it is looked for all the time. Write EvalSpec(throttle_secs=60), or so."
+)
 _SECONDS_BETWEEN_LOOKS = 2.0
 _SECONDS_BETWEEN_WARNINGS = 600.0
 _SECONDS_TO_TAKE_AN_OLD_RECORD_BACK = 60.0
@@ -71,12 +75,15 @@ class _Following:
         if delay:
             _log.info("Waiting %f secs before starting eval.", delay)
         self._wait(delay)
-        throttle = min(one.spec.throttle_secs for one in self.evaluators)
+        throttle, warned = min(one.spec.throttle_secs for one in self.evaluators), False
         while self.predicate is None or self.predicate(self.evaluators[0].metrics):
             began = self.clock()
             path = self.estimator.latest_checkpoint()
             if path is None or (path == self.seen and not self._is_last(step_of(path))):
                 self._warn_that_nothing_is_new(path)
+                if throttle == 0 and not warned:
+                    warned = True
+                    _log.warning(_THROTTLE_OF_0)
             elif self._evaluate(path) and self._is_last(step_of(path)):
                 _log.info(
                     "Exiting evaluation, global_step=%s >= train max_steps=%s%s",

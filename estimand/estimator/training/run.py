@@ -11,6 +11,7 @@ from estimand.engine.events import EventWriter
 from estimand.engine.progress.progress import Progress
 from estimand.engine.running.interrupts import Interrupts
 from estimand.estimator.run_context import NO_STEPS, in_use, make_writer
+from estimand.estimator.training.checkpoint_graph import graph_file
 from estimand.estimator.training.prepared import Ended, Prepared, Wishes
 
 _log = logging.getLogger("tensorflow")
@@ -45,6 +46,7 @@ def _saver(prepared: Prepared) -> ModelSaver:
         prepared.position,
         changes=lambda: store.changes,
         restored_step=None if prepared.latest is None else prepared.start_step,
+        graph_file=lambda: graph_file(trace, workspace.config),
     )
 
 

@@ -118,6 +118,15 @@ def test_nothing_new_is_said_only_once_in_a_while(tmp_path: Path, caplog: Any) -
     assert caplog.text.count("Estimator is not trained yet") == 1
 
 
+@pytest.mark.parametrize(("throttle", "said"), [(0, 1), (1, 0)])
+def test_a_throttle_of_0_is_warned_of_once(
+    throttle: int, said: int, tmp_path: Path, caplog: Any
+) -> None:
+    time = Time(*[lambda: None] * 3, train(tmp_path, 9))
+    follow(line.estimator(tmp_path), time, throttle_secs=throttle)
+    assert caplog.text.count("EvalSpec.throttle_secs is set as 0") == said
+
+
 def test_evaluator_task_follows_and_ends(tmp_path: Path, monkeypatch: Any) -> None:
     train(tmp_path, 5)()
     cluster = {"cluster": {"chief": ["h:1"]}, "task": {"type": "evaluator", "index": 0}}

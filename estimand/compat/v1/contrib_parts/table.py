@@ -17,12 +17,25 @@ MODULES: dict[str, Names] = {
         "TPUClusterResolver=distribute.cluster_resolver.TPUClusterResolver "
         "TFConfigClusterResolver=distribute.cluster_resolver.TFConfigClusterResolver",
     ),
+    "boosted_trees": {},
+    "boosted_trees.estimator_batch": {},
+    "boosted_trees.estimator_batch.estimator": _at(
+        f"{_HERE}.old_trees",
+        "GradientBoostedDecisionTreeClassifier GradientBoostedDecisionTreeRegressor",
+    ),
+    "boosted_trees.proto": _at(f"{_HERE}.old_trees", "learner_pb2"),
+    "crf": _at(
+        f"{_HERE}.crf",
+        "crf_binary_score crf_decode crf_log_likelihood crf_log_norm crf_sequence_score "
+        "crf_unary_score viterbi_decode",
+    ),
     "data": _at(
         "tensorflow:compat.v1.data.experimental",
         "AUTOTUNE Counter CsvDataset bucket_by_sequence_length choose_from_datasets "
         "get_single_element group_by_window ignore_errors make_batched_features_dataset "
         "make_csv_dataset map_and_batch parallel_interleave prefetch_to_device "
-        "sample_from_datasets scan shuffle_and_repeat unbatch unique",
+        "sample_from_datasets scan shuffle_and_repeat unbatch unique dense_to_sparse_batch "
+        "enumerate_dataset",
     )
     | _at(f"{_HERE}.data", "batch_and_drop_remainder make_saveable_from_iterator"),
     "distribute": _at(
@@ -45,8 +58,10 @@ MODULES: dict[str, Names] = {
         f"{_HERE}.eager",
         "Checkpoint Iterator Saver gradients_function implicit_gradients "
         "implicit_value_and_gradients in_eager_mode num_gpus value_and_gradients_function",
-    ),
+    )
+    | _at(f"{_HERE}.eager_network", "Network Sequential"),
     "eager.metrics": _at(f"{_HERE}.eager", "Accuracy Mean"),
+    "factorization": _at(f"{_HERE}.factorization", "KMeans KMeansClustering"),
     "estimator": _at(
         f"{_HERE}.estimator",
         "binary_classification_head logistic_regression_head multi_class_head multi_head "
@@ -65,6 +80,11 @@ MODULES: dict[str, Names] = {
     | _at(
         "estimand.compat.v1.estimator",
         "BaselineEstimator DNNEstimator DNNLinearCombinedEstimator LinearEstimator",
+    )
+    | _at("estimand.experimental", "RNNClassifier RNNEstimator")
+    | _at(
+        f"{_HERE}.trees",
+        "boosted_trees_classifier_train_in_memory boosted_trees_regressor_train_in_memory",
     ),
     "feature_column": _at(
         "tensorflow:feature_column",
@@ -90,6 +110,14 @@ MODULES: dict[str, Names] = {
     )
     | _at("tensorflow", "embedding_lookup_sparse=nn.embedding_lookup_sparse"),
     "learn": _LEARN,
+    "learn.datasets": _at("estimand.compat.v1.mnist", "load_dataset"),
+    "learn.datasets.mnist": _at(
+        "estimand.compat.v1.mnist", "DataSet Datasets load_mnist read_data_sets"
+    ),
+    "learn.python.learn.datasets": _at("estimand.compat.v1.mnist", "load_dataset"),
+    "learn.python.learn.datasets.mnist": _at(
+        "estimand.compat.v1.mnist", "DataSet Datasets load_mnist read_data_sets"
+    ),
     "learn.learn_runner": _at("estimand.estimator.lifecycle.learn_runner", "run"),
     "learn.python.learn": _LEARN,
     "learn.python.learn.learn_runner": _at("estimand.estimator.lifecycle.learn_runner", "run"),
@@ -101,8 +129,21 @@ MODULES: dict[str, Names] = {
     | _at(
         "tensorflow",
         "HashTable=lookup.StaticHashTable "
+        "MutableHashTable=lookup.experimental.MutableHashTable "
+        "MutableDenseHashTable=lookup.experimental.DenseHashTable "
+        "IdTableWithHashBuckets=lookup.StaticVocabularyTable "
+        "TextFileIndex=lookup.TextFileIndex "
         "KeyValueTensorInitializer=lookup.KeyValueTensorInitializer "
         "TextFileInitializer=lookup.TextFileInitializer",
+    ),
+    "metrics": _at(
+        f"{_HERE}.metrics",
+        "accuracy aggregate_metric_map aggregate_metrics f1_score streaming_accuracy streaming_auc "
+        "streaming_false_negatives streaming_false_positives streaming_mean "
+        "streaming_mean_absolute_error streaming_mean_iou streaming_mean_relative_error "
+        "streaming_mean_squared_error streaming_mean_tensor streaming_percentage_less "
+        "streaming_precision streaming_recall streaming_root_mean_squared_error "
+        "streaming_true_negatives streaming_true_positives",
     ),
     "predictor": _at(f"{_HERE}.predictor", "from_estimator from_saved_model"),
     "rnn": _at("estimand.compat.v1.rnn_cell", _CELLS)
@@ -111,12 +152,27 @@ MODULES: dict[str, Names] = {
         "static_rnn=compat.v1.nn.static_rnn "
         "static_bidirectional_rnn=compat.v1.nn.static_bidirectional_rnn",
     )
-    | _at(f"{_HERE}.rnn", "stack_bidirectional_dynamic_rnn"),
+    | _at(f"{_HERE}.rnn", "stack_bidirectional_dynamic_rnn")
+    | _at(f"{_HERE}.fused_rnn", "LSTMBlockCell LSTMBlockFusedCell"),
+    "seq2seq": _at(
+        f"{_HERE}.seq2seq",
+        "BasicDecoder BasicDecoderOutput GreedyEmbeddingHelper SampleEmbeddingHelper "
+        "TrainingHelper dynamic_decode sequence_loss tile_batch",
+    )
+    | _at(
+        f"{_HERE}.attention",
+        "AttentionWrapper AttentionWrapperState BahdanauAttention LuongAttention",
+    ),
     "summary": _at(
         f"{_HERE}.summary",
         "all_summary_ops always_record_summaries create_file_writer flush generic histogram image "
         "initialize never_record_summaries record_summaries_every_n_global_steps scalar",
     ),
+    "tensor_forest": {},
+    "tensor_forest.client": {},
+    "tensor_forest.client.random_forest": _at(f"{_HERE}.trees", "TensorForestEstimator"),
+    "tensor_forest.python": {},
+    "tensor_forest.python.tensor_forest": _at(f"{_HERE}.trees", "ForestHParams"),
     "tpu": _at(
         "estimand.compat.v1.tpu",
         "CrossShardOptimizer InputPipelineConfig RunConfig TPUConfig TPUEstimator TPUEstimatorSpec",

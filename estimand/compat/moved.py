@@ -1,0 +1,89 @@
+"""Modules of TensorFlow's that moved, at the places where programs import them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from types import ModuleType
+from typing import Any
+
+from estimand.compat.mapped_module import MappedModule, resolve
+from estimand.compat.module_table import Names, _at
+from estimand.core.tf_private.moved_modules import MOVED, RENAMED
+
+_OURS = "estimand.compat.private"
+
+# What had to be written anew.
+_WRITTEN: dict[str, Names] = {
+    "tensorflow.python.eager.profiler": _at(
+        f"{_OURS}.eager_profiler",
+        "Profiler ProfilerAlreadyRunningError ProfilerNotRunningError save start "
+        "start_profiler_server stop",
+    ),
+    "tensorflow.python.distribute.estimator_training": _at(
+        f"{_OURS}.estimator_training",
+        "estimator_evaluate estimator_train init_run_config should_run_distribute_coordinator "
+        "train_and_evaluate",
+    ),
+    "tensorflow.examples": {},
+    "tensorflow.examples.tutorials": {},
+    "tensorflow.examples.tutorials.mnist": {},
+    "tensorflow.examples.tutorials.mnist.input_data": _at(
+        "estimand.compat.v1.mnist", "DataSet Datasets read_data_sets"
+    ),
+}
+
+
+class MovedModule(MappedModule):
+    """A module whose names are in others now; the first that has a name gives it."""
+
+    def __init__(self, name: str, now: tuple[str, ...]) -> None:
+        prefix = f"{name}:"
+        renamed = {key.removeprefix(prefix): RENAMED[key] for key in RENAMED if prefix in key}
+        super().__init__(name, {key: home for key, home in renamed.items() if ":" not in key})
+        self._now = now
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in self.__dict__.get("_homes", {}):
+            return super().__getattr__(name)
+        for module in self.__dict__.get("_now", ()):
+            found = getattr(importlib.import_module(module), name, self)
+            if found is not self:
+                setattr(self, name, found)
+                return found
+        return super().__getattr__(name)
+
+    def home(self, name: str) -> str | None:
+        known = super().home(name)
+        return known or next((f"{m}:{name}" for m in self._now if _has(m, name)), None)
+
+
+def modules() -> dict[str, ModuleType]:
+    """By full name those that the TensorFlow at hand does not have, parents knowing children."""
+    made: dict[str, ModuleType] = {
+        **{name: MovedModule(name, now) for name, now in MOVED.items() if not _exists(name)},
+        **{
+            name: MappedModule(name, names) for name, names in _WRITTEN.items() if not _exists(name)
+        },
+    }
+    for name, module in made.items():
+        parent, _, child = name.rpartition(".")
+        if parent in made:
+            setattr(made[parent], child, module)
+    return made
+
+
+def _has(module: str, name: str) -> bool:
+    try:
+        resolve(f"{module}:{name}")
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+def _exists(name: str) -> bool:
+    """Whether TensorFlow has a module, without loading it."""
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False

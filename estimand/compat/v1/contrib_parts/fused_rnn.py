@@ -1,0 +1,137 @@
+"""`tf.contrib.rnn.LSTMBlockFusedCell` and `LSTMBlockCell`: an LSTM as one op."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from estimand.compat.v1.layers import Layer
+from estimand.compat.v1.rnn_cell import LSTMStateTuple, RNNCell
+
+_PEEPHOLES = ("w_i_diag", "w_f_diag", "w_o_diag")
+
+
+class _Weights(Layer):
+    """The variables of an LSTM, under contrib's names."""
+
+    _units: int
+    _use_peephole: bool
+
+    def build(self, input_shape: Any) -> None:
+        depth = int(input_shape[-1])
+        zeros = tf.compat.v1.zeros_initializer()
+        self._kernel = self.add_weight("kernel", [depth + self._units, 4 * self._units])
+        self._bias = self.add_weight("bias", [4 * self._units], initializer=zeros)
+        self._diagonals = [
+            self.add_weight(name, [self._units]) if self._use_peephole else tf.zeros([self._units])
+            for name in _PEEPHOLES
+        ]
+        self.built = True
+
+
+class LSTMBlockFusedCell(_Weights):
+    """An LSTM over a whole sequence, [time, batch, depth], in one op.
+
+    The variables are those of a `BasicLSTMCell`.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        forget_bias: float = 1.0,
+        cell_clip: float | None = None,
+        use_peephole: bool = False,
+        reuse: Any = None,
+        dtype: Any = None,
+        name: str = "lstm_fused_cell",
+    ) -> None:
+        super().__init__(_reuse=reuse, name=name, dtype=dtype)
+        self._units, self._use_peephole = num_units, use_peephole
+        self._forget_bias, self._clip = forget_bias, -1.0 if cell_clip is None else cell_clip
+
+    @property
+    def num_units(self) -> int:
+        return self._units
+
+    def call(
+        self,
+        inputs: Any,
+        initial_state: Any = None,
+        dtype: Any = None,
+        sequence_length: Any = None,
+    ) -> tuple[tf.Tensor, LSTMStateTuple]:
+        """The outputs, [time, batch, units], and the state at the end of each sequence."""
+        x = tf.stack(inputs) if isinstance(inputs, list) else tf.convert_to_tensor(inputs)
+        time, batch = tf.shape(x)[0], tf.shape(x)[1]
+        if initial_state is None:
+            initial_state = (tf.zeros([batch, self._units], dtype or x.dtype),) * 2
+        c, h = initial_state
+        longest = time if sequence_length is None else tf.reduce_max(sequence_length)
+        _, memory, _, _, _, _, outputs = tf.raw_ops.BlockLSTM(
+            seq_len_max=tf.cast(longest, tf.int64),
+            x=x,
+            cs_prev=c,
+            h_prev=h,
+            w=self._kernel,
+            wci=self._diagonals[0],
+            wcf=self._diagonals[1],
+            wco=self._diagonals[2],
+            b=self._bias,
+            forget_bias=self._forget_bias,
+            cell_clip=self._clip,
+            use_peephole=self._use_peephole,
+        )
+        if sequence_length is None:
+            return outputs, LSTMStateTuple(memory[-1], outputs[-1])
+        lengths = tf.cast(sequence_length, tf.int32)
+        mask = tf.transpose(tf.sequence_mask(lengths, time, outputs.dtype))[:, :, tf.newaxis]
+        place = tf.stack([lengths, tf.range(batch)], 1)
+        states = [
+            tf.gather_nd(tf.concat([first[tf.newaxis], later], 0), place)
+            for first, later in ((c, memory), (h, outputs))
+        ]
+        return outputs * mask, LSTMStateTuple(*states)
+
+
+class LSTMBlockCell(_Weights, RNNCell):
+    """One step of the same."""
+
+    def __init__(
+        self,
+        num_units: int,
+        forget_bias: float = 1.0,
+        cell_clip: float | None = None,
+        use_peephole: bool = False,
+        dtype: Any = None,
+        reuse: Any = None,
+        name: str = "lstm_cell",
+    ) -> None:
+        super().__init__(_reuse=reuse, name=name, dtype=dtype)
+        self._units, self._use_peephole = num_units, use_peephole
+        self._forget_bias, self._clip = forget_bias, -1.0 if cell_clip is None else cell_clip
+
+    @property
+    def state_size(self) -> LSTMStateTuple:
+        return LSTMStateTuple(self._units, self._units)
+
+    @property
+    def output_size(self) -> int:
+        return self._units
+
+    def call(self, inputs: Any, state: Any) -> tuple[tf.Tensor, LSTMStateTuple]:
+        c, h = state
+        _, memory, _, _, _, _, output = tf.raw_ops.LSTMBlockCell(
+            x=inputs,
+            cs_prev=c,
+            h_prev=h,
+            w=self._kernel,
+            wci=self._diagonals[0],
+            wcf=self._diagonals[1],
+            wco=self._diagonals[2],
+            b=self._bias,
+            forget_bias=self._forget_bias,
+            cell_clip=self._clip,
+            use_peephole=self._use_peephole,
+        )
+        return output, LSTMStateTuple(memory, output)

@@ -1,0 +1,107 @@
+"""Imports of old programs whose modules moved inside of TensorFlow, or are no more."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimand.compat.install import installed
+from estimand.core.errors import EstimandError
+
+
+@pytest.fixture(autouse=True)
+def _installed() -> Iterator[None]:
+    with installed():
+        yield
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from tensorflow.python.training.tracking import tracking; tracking.AutoTrackable()",
+        "from tensorflow.python.training.tracking.tracking import TrackableResource",
+        "from tensorflow.python.training.tracking import base as trackable; trackable.Trackable",
+        "from tensorflow.python.training.tracking import util; util.Checkpoint()",
+        "from tensorflow.python.training.tracking.data_structures import NoDependency",
+        "from tensorflow.python.training.checkpointable import base; base.CheckpointableBase",
+        "from tensorflow.python.training.checkpointable.tracking import AutoCheckpointable",
+        "from tensorflow.python.eager import profiler_client; profiler_client.trace",
+        "from tensorflow.python.distribute import estimator_training as et; et.train_and_evaluate",
+        "from tensorflow.examples.tutorials.mnist import input_data; input_data.read_data_sets",
+    ],
+)
+def test_import_statements(statement: str) -> None:
+    exec(statement, {})
+
+
+def test_an_object_of_an_old_class_is_saved_in_a_checkpoint(tmp_path: Path) -> None:
+    tracking = importlib.import_module("tensorflow.python.training.tracking.tracking")
+
+    class Model(tracking.AutoTrackable):
+        def __init__(self) -> None:
+            self.w = tf.Variable(2.0)
+
+    path = tf.train.Checkpoint(model=Model()).save(str(tmp_path / "ckpt"))
+    restored = Model()
+    restored.w.assign(0.0)
+    tf.train.Checkpoint(model=restored).restore(path)
+    assert float(restored.w) == 2.0
+
+
+def test_a_name_that_is_nowhere_is_told() -> None:
+    base = importlib.import_module("tensorflow.python.training.tracking.base")
+    with pytest.raises(AttributeError, match=r"'tensorflow.python.training.tracking.base' has no"):
+        base.Nothing  # noqa: B018
+
+
+def test_a_profile_is_bytes_that_can_be_saved(tmp_path: Path) -> None:
+    profiler = importlib.import_module("tensorflow.python.eager.profiler")
+    with pytest.raises(profiler.ProfilerNotRunningError):
+        profiler.stop()
+    with profiler.Profiler(str(tmp_path)):
+        with pytest.raises(profiler.ProfilerAlreadyRunningError):
+            profiler.start()
+        tf.matmul(tf.ones([3, 3]), tf.ones([3, 3]))
+    (saved,) = tmp_path.glob("plugins/profile/*/*.xplane.pb")
+    assert saved.stat().st_size > 0
+
+
+def write_mnist(folder: Path, count: int = 30) -> np.ndarray:
+    images = np.random.RandomState(0).randint(0, 255, [count, 28, 28], np.uint8)
+    labels = (np.arange(count) % 10).astype(np.uint8)
+    for part in ("train", "t10k"):
+        header = np.array([2051, count, 28, 28], ">u4").tobytes()
+        with gzip.open(folder / f"{part}-images-idx3-ubyte.gz", "wb") as file:
+            file.write(header + images.tobytes())
+        header = np.array([2049, count], ">u4").tobytes()
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(header + labels.tobytes())
+    return images
+
+
+def test_the_tutorial_that_reads_mnist(tmp_path: Path) -> None:
+    images = write_mnist(tmp_path)
+    input_data = importlib.import_module("tensorflow.examples.tutorials.mnist.input_data")
+    mnist = input_data.read_data_sets(str(tmp_path), one_hot=True, validation_size=5, seed=1)
+    assert mnist.train.num_examples == 25 and mnist.test.images.shape == (30, 784)
+    np.testing.assert_allclose(mnist.validation.images, images[:5].reshape(5, -1) / 255.0)
+    seen = [mnist.train.next_batch(10) for _ in range(5)]
+    assert mnist.train.epochs_completed == 1
+    assert all(x.shape == (10, 784) and y.shape == (10, 10) for x, y in seen)
+    first = np.concatenate([x for x, _ in seen[:3]])[:25]
+    assert sorted(map(tuple, first)) == sorted(
+        map(tuple, images[5:].reshape(25, -1) / np.float32(255))
+    )
+
+
+def test_where_there_are_no_files_the_message_says_what_to_do(tmp_path: Path) -> None:
+    datasets = importlib.import_module("tensorflow.contrib.learn").datasets
+    with pytest.raises(EstimandError, match=r"no train-images-idx3-ubyte.gz in .*load_data"):
+        datasets.mnist.load_mnist(str(tmp_path))
+    with pytest.raises(EstimandError, match="only 'mnist' is read"):
+        datasets.load_dataset("dbpedia")
