@@ -1,4 +1,4 @@
-# make demo | test | quick | soak | matrix | interop | fuzz | lint | format | bench | clean
+# make demo | test | quick | attacks | soak | matrix | interop | fuzz | lint | format | bench | clean
 # Each target makes its own virtual environment in .venv when it is missing or
 # when pyproject.toml has changed. Another interpreter: make test PYTHON=python3.12
 
@@ -15,13 +15,14 @@ ARGS ?=
 MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick soak matrix interop fuzz lint format bench clean
+.PHONY: help demo test quick attacks soak matrix interop fuzz lint format bench clean
 
 help:
 	@echo "make demo    train, evaluate, export, serve, and ask the server"
 	@echo "make test    run the tests (ARGS=... is passed to pytest)"
 	@echo "make quick   those of them that take about three minutes, for while you work"
 	@echo "make matrix  the tests on every Python and TensorFlow that is promised and to be had here"
+	@echo "make attacks attack the server on every front, and with workers"
 	@echo "make soak    kill random programs, compare made-up ones, attack a server, for MINUTES=$(MINUTES)"
 	@echo "make interop install other gRPC clients, and try the server with all of them"
 	@echo "make fuzz    damaged input for the server, for MINUTES=$(MINUTES)"
@@ -60,6 +61,10 @@ matrix:
 interop: $(READY)
 	@$(PY) tests/serving/interop/install.py .interop
 	@ESTIMAND_INTEROP=all $(PY) -m pytest -rs tests/serving/interop $(ARGS)
+
+# make test attacks the default front only: a server for each front takes its time.
+attacks: $(READY)
+	@ESTIMAND_ATTACKS=all $(PY) -m pytest -n 3 --dist loadfile tests/serving/attacks $(ARGS)
 
 # SOAK="--only server" for some of it: kills, programs, server.
 soak: $(READY)

@@ -1,7 +1,11 @@
-"""Servers to attack: each front, and workers, with bounds small enough to be reached quickly."""
+"""Servers to attack, with bounds small enough to be reached quickly.
+
+`make test` attacks the front that serves by default; `make attacks` each of them, and workers.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +19,7 @@ FRONTS = {
     "grpcio": ("--grpc_backend=grpcio",),
     "workers": ("--grpc_backend=lean", "--num_workers=2"),
 }
+ATTACKED = list(FRONTS) if os.environ.get("ESTIMAND_ATTACKS") == "all" else ["lean"]
 # Small enough that a test gets there, and large enough for what bystanders ask.
 BOUNDS = (
     "--max_request_bytes=67108864",
@@ -35,7 +40,7 @@ def attacked_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base
 
 
-@pytest.fixture(scope="package", params=list(FRONTS))
+@pytest.fixture(scope="package", params=ATTACKED)
 def attacked(
     request: pytest.FixtureRequest, attacked_models: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:

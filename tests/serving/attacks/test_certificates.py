@@ -15,7 +15,7 @@ import pytest
 
 from estimand.serving import Client, Retries, ServerUnreachableError
 from estimand.serving.access import certificates
-from tests.serving.attacks.conftest import FRONTS
+from tests.serving.attacks.conftest import ATTACKED, FRONTS
 from tests.serving.attacks.watching import peak_memory
 from tests.serving.certificates import write_authority, write_certificate
 from tests.serving.running import Server
@@ -114,7 +114,7 @@ class Secured:
         return str(caught.value)
 
 
-@pytest.fixture(scope="module", params=list(FRONTS))
+@pytest.fixture(scope="module", params=ATTACKED)
 def secured(
     request: pytest.FixtureRequest, attacked_models: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Secured]:
