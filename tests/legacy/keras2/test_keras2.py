@@ -66,6 +66,22 @@ def test_several_inputs_and_outputs(found: dict[str, Any]) -> None:
     assert found["after"] < 0.01 < found["before"]
 
 
+@pytest.mark.parametrize("found", ["eagerly"], indirect=True)
+def test_a_program_run_eagerly_is_the_same_program(found: dict[str, Any]) -> None:
+    assert found["eager"] == found["traced"]
+    assert found["eager"]["iteration"] == found["eager"]["global_step"] == 4
+
+
+@pytest.mark.parametrize("found", ["weights in H5"], indirect=True)
+def test_weights_of_an_h5_file(found: dict[str, Any]) -> None:
+    assert found["predicted"] == pytest.approx(found["of keras"], rel=1e-5)
+
+
+@pytest.mark.parametrize("found", ["optimizer of TensorFlow 1"], indirect=True)
+def test_a_model_compiled_with_an_optimizer_of_tensorflow_1(found: dict[str, Any]) -> None:
+    assert found["after"] < 0.2 * found["before"]
+
+
 @pytest.mark.parametrize("found", ["canned"], indirect=True)
 def test_optimizers_of_keras_2_in_canned_models(found: dict[str, Any]) -> None:
     assert "training/Adam/dnn/logits/kernel/m" in found["adam"]
