@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from estimand.engine.checkpoints.contents import CheckpointContents
+
 REPOSITORY = Path(__file__).parents[3]
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("tf_keras") is None,
@@ -92,3 +94,26 @@ def test_optimizers_of_keras_2_in_canned_models(found: dict[str, Any]) -> None:
 @pytest.mark.parametrize("found", ["replicas"], indirect=True)
 def test_two_replicas_train_as_one(found: dict[str, Any]) -> None:
     assert found["two"] == pytest.approx(found["one"], abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "options"), [("workers", ["--workers", "1"]), ("ps", ["--workers", "1", "--ps", "1"])]
+)
+def test_clusters_train_models_of_keras_2(kind: str, options: list[str], tmp_path: Path) -> None:
+    program = Path(__file__).parent / "cluster_program.py"
+    command = [sys.executable, "-m", "estimand", "launch", *options, str(program), kind]
+    done = subprocess.run(
+        [*command, str(tmp_path / "model")],
+        cwd=REPOSITORY,
+        env={**os.environ, "TF_USE_LEGACY_KERAS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    contents = CheckpointContents(tmp_path / "model")
+    names = {one.name for one in contents.tensors}
+    assert contents.step == 12
+    assert "sequential/batch_normalization/moving_mean" in names
+    assert "Adam/m/sequential/out/kernel" in names
