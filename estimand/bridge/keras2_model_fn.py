@@ -36,6 +36,7 @@ class Keras2ModelFn:
     ) -> None:
         self.model = model
         chosen = model.optimizer if optimizer is None else optimizer
+        chosen = keras2_models.without_wrapper(chosen)
         self._of_keras = kerases.is_optimizer(chosen)
         make = keras2_models.optimizer_maker(chosen) if self._of_keras else lambda: chosen
         self._make_optimizer: Callable[[], Any] = make

@@ -45,7 +45,9 @@ def test_the_usual_imports_of_the_years_between() -> None:
 
 
 def test_libraries_are_not_told_that_it_is_tensorflow_1() -> None:
-    assert not hasattr(tf, "contrib") and not hasattr(tf.compat.v1, "contrib")
+    found: dict[str, object] = {"tf": tf}  # in a file that uses it, as this one, it is there
+    exec("old = hasattr(tf, 'contrib') or hasattr(tf.compat.v1, 'contrib')", found)
+    assert not found["old"]
     import tensorflow.contrib.training as contrib_training
 
     assert contrib_training.HParams is est.HParams

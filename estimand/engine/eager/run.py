@@ -17,6 +17,7 @@ from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
+from estimand.core.tf_private import kerases
 from estimand.engine.eager import summaries as eager_summaries
 from estimand.engine.eager import writes as eager_writes
 from estimand.engine.eager.lending import Metrics, Step, lent_to, step_under_way
@@ -150,9 +151,11 @@ def minimize(optimizer: Any, loss: tf.Tensor, variables: Sequence[Any] | None) -
         with step.tape.stop_recording(), eager_writes.at_once():
             gradients = step.tape.gradient(loss, plain)
             pairs = trained_pairs(gradients, variables)
+            keras = kerases.of(optimizer) or kerases.KERAS3  # whose face others have
+            targets = [v for _, v in pairs]
             if not getattr(optimizer, "built", True):  # in no scope of its own, as in a trace
-                optimizer.build([v for _, v in pairs])
-            optimizer.apply([g for g, _ in pairs], [v for _, v in pairs])
+                keras.build(optimizer, targets)
+            keras.apply(optimizer, [g for g, _ in pairs], targets)
             summarise_learning_rate(optimizer)
     global_step = _v1.train.get_or_create_global_step()
     advanced = global_step.assign(step.next_step, read_value=False)

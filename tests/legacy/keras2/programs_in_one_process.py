@@ -202,7 +202,62 @@ def replicas() -> dict[str, Any]:
     return found
 
 
+def eagerly() -> dict[str, Any]:
+    """The same program, traced and step by step."""
+    values: dict[bool, dict[str, Any]] = {}
+    for eager in (False, True):
+
+        def model_fn(features, labels, mode):
+            net = K.Sequential([K.layers.Dense(4, "relu"), K.layers.Dense(2)])
+            loss = cross_entropy(labels, net(features["x"]))
+            train_op = est.minimize(K.optimizers.Adam(0.01), loss, net.trainable_variables)
+            return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+        config = est.RunConfig(tf_random_seed=3, run_eagerly=eager)
+        estimator = est.Estimator(model_fn, tempfile.mkdtemp(), config)
+        estimator.train(input_fn, steps=2)
+        estimator.train(input_fn, steps=2)
+        names = estimator.get_variable_names()
+        values[eager] = {n: np.asarray(estimator.get_variable_value(n)).tolist() for n in names}
+    return {"traced": values[False], "eager": values[True]}
+
+
+def weights_in_h5() -> dict[str, Any]:
+    """A trained model's weights go through a file into another one, and into a model function."""
+
+    def make() -> Any:
+        K.backend.clear_session()
+        return K.Sequential([K.layers.Dense(1, input_shape=(4,), name="out")])
+
+    first = make()
+    path = f"{tempfile.mkdtemp()}/weights.h5"
+    first.save_weights(path)
+    second = make()
+    second.load_weights(path)
+    second.compile("adam", "mse")
+    converted = est.keras.model_to_estimator(second)
+    rows = tf.data.Dataset.from_tensors((X, X[:, :1]))
+    (*predicted,) = converted.predict(lambda: rows)
+    return {
+        "predicted": [float(p["out"][0]) for p in predicted[:5]],
+        "of keras": first.predict(X[:5], verbose=0).ravel().tolist(),
+    }
+
+
+def optimizer_of_tensorflow_1() -> dict[str, Any]:
+    model = K.Sequential([K.layers.Dense(1, input_shape=(4,), kernel_initializer="ones")])
+    model.compile(v1.train.AdamOptimizer(0.1), "mse")
+    estimator = est.keras.model_to_estimator(model)
+    rows = tf.data.Dataset.from_tensors((X, X[:, :1])).repeat()
+    before = estimator.evaluate(lambda: rows, steps=1)["loss"]
+    estimator.train(lambda: rows, steps=50)
+    return {"before": before, "after": estimator.evaluate(lambda: rows, steps=1)["loss"]}
+
+
 PROGRAMS = {
+    "eagerly": eagerly,
+    "weights in H5": weights_in_h5,
+    "optimizer of TensorFlow 1": optimizer_of_tensorflow_1,
     "model functions": model_functions,
     "conversion": conversion,
     "inputs and outputs": several_inputs_and_outputs,

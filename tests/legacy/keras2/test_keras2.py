@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from estimand.engine.checkpoints.contents import CheckpointContents
+
 REPOSITORY = Path(__file__).parents[3]
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("tf_keras") is None,
@@ -66,6 +68,22 @@ def test_several_inputs_and_outputs(found: dict[str, Any]) -> None:
     assert found["after"] < 0.01 < found["before"]
 
 
+@pytest.mark.parametrize("found", ["eagerly"], indirect=True)
+def test_a_program_run_eagerly_is_the_same_program(found: dict[str, Any]) -> None:
+    assert found["eager"] == found["traced"]
+    assert found["eager"]["iteration"] == found["eager"]["global_step"] == 4
+
+
+@pytest.mark.parametrize("found", ["weights in H5"], indirect=True)
+def test_weights_of_an_h5_file(found: dict[str, Any]) -> None:
+    assert found["predicted"] == pytest.approx(found["of keras"], rel=1e-5)
+
+
+@pytest.mark.parametrize("found", ["optimizer of TensorFlow 1"], indirect=True)
+def test_a_model_compiled_with_an_optimizer_of_tensorflow_1(found: dict[str, Any]) -> None:
+    assert found["after"] < 0.2 * found["before"]
+
+
 @pytest.mark.parametrize("found", ["canned"], indirect=True)
 def test_optimizers_of_keras_2_in_canned_models(found: dict[str, Any]) -> None:
     assert "training/Adam/dnn/logits/kernel/m" in found["adam"]
@@ -76,3 +94,26 @@ def test_optimizers_of_keras_2_in_canned_models(found: dict[str, Any]) -> None:
 @pytest.mark.parametrize("found", ["replicas"], indirect=True)
 def test_two_replicas_train_as_one(found: dict[str, Any]) -> None:
     assert found["two"] == pytest.approx(found["one"], abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "options"), [("workers", ["--workers", "1"]), ("ps", ["--workers", "1", "--ps", "1"])]
+)
+def test_clusters_train_models_of_keras_2(kind: str, options: list[str], tmp_path: Path) -> None:
+    program = Path(__file__).parent / "cluster_program.py"
+    command = [sys.executable, "-m", "estimand", "launch", *options, str(program), kind]
+    done = subprocess.run(
+        [*command, str(tmp_path / "model")],
+        cwd=REPOSITORY,
+        env={**os.environ, "TF_USE_LEGACY_KERAS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    contents = CheckpointContents(tmp_path / "model")
+    names = {one.name for one in contents.tensors}
+    assert contents.step == 12
+    assert "sequential/batch_normalization/moving_mean" in names
+    assert "Adam/m/sequential/out/kernel" in names

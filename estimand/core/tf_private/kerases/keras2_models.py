@@ -25,6 +25,8 @@ def as_in_functions() -> Iterator[None]:
 
     swaps: list[Swap] = [
         (version_utils, "should_use_v2", lambda _: lambda: True),
+        # Eagerly a model counts the batches of `fit`, which nobody calls here.
+        (tf_keras.Model, "_init_batch_counters", lambda _: lambda self: None),
         (tf_keras.Sequential, "_build_graph_network_for_inferred_shape", _not_at_all),
         (tf_keras.Sequential, "build", _when_called),
     ]
@@ -50,6 +52,13 @@ def _when_called(original: Any) -> Callable[..., None]:
             self.built = True
 
     return build
+
+
+def without_wrapper(optimizer: Any) -> Any:
+    """The optimizer of TensorFlow 1 that `compile` was given, which Keras 2 wraps up."""
+    from tf_keras.src.optimizers.optimizer_v1 import TFOptimizer
+
+    return optimizer.optimizer if isinstance(optimizer, TFOptimizer) else optimizer
 
 
 def optimizer_maker(optimizer: Any) -> Callable[[], Any]:
