@@ -18,7 +18,7 @@ from estimand.canned.optimizers.sgd import SGD
 from estimand.canned.optimizers.v1 import V1Naming, V1Optimizer
 from estimand.core.errors import ConfigError
 from estimand.core.tf_private import kerases
-from estimand.engine.tracing.variables import is_traced, traced_variables
+from estimand.engine.tracing.traced_variables import is_traced, traced_variables
 
 _V1 = tf.compat.v1.train
 

@@ -18,7 +18,8 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.swapping import Swap, swapped
 from estimand.engine.eager import writes as eager_writes
-from estimand.engine.tracing.variables import TracedVariables, VariableStore
+from estimand.engine.tracing.traced_variables import TracedVariables
+from estimand.engine.tracing.variables import VariableStore
 
 _v1 = tf.compat.v1
 _active = threading.local()

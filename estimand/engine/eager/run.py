@@ -25,7 +25,8 @@ from estimand.engine.eager.summaries import Kept
 from estimand.engine.tracing import effects, random_bodies, randomness
 from estimand.engine.tracing.engine_variable import EngineVariable
 from estimand.engine.tracing.trace import building_scopes
-from estimand.engine.tracing.variables import TracedVariables, VariableStore
+from estimand.engine.tracing.traced_variables import TracedVariables
+from estimand.engine.tracing.variables import VariableStore
 
 _v1 = tf.compat.v1
 

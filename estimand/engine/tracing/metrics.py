@@ -14,7 +14,7 @@ from estimand.core.metric_objects import is_metric
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.distributed.mirrored import copies
 from estimand.engine.tracing import effects
-from estimand.engine.tracing.variables import TracedVariables
+from estimand.engine.tracing.traced_variables import TracedVariables
 
 LOSS = "loss"
 GLOBAL_STEP = "global_step"

@@ -15,7 +15,7 @@ from estimand.engine.distributed import sharing
 from estimand.engine.distributed.replicas import current_replica
 from estimand.engine.eager import run as eager_run
 from estimand.engine.tracing.keras2_methods import applied
-from estimand.engine.tracing.variables import TracedVariables, is_traced, traced_variables
+from estimand.engine.tracing.traced_variables import TracedVariables, is_traced, traced_variables
 
 _NEXT_STEP = "estimand/next_step"
 

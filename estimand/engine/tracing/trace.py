@@ -28,9 +28,10 @@ from estimand.engine.distributed.stopping import StopVote
 from estimand.engine.running.inlining import GraphCopy
 from estimand.engine.tracing import effects, keras2_methods, random_bodies, randomness
 from estimand.engine.tracing.metrics import MetricSet
+from estimand.engine.tracing.traced_variables import TracedVariables
 from estimand.engine.tracing.twins import twin_of
 from estimand.engine.tracing.usage import Usage
-from estimand.engine.tracing.variables import TracedVariables, VariableStore
+from estimand.engine.tracing.variables import VariableStore
 
 _log = logging.getLogger("tensorflow")
 _Keys = tf.compat.v1.GraphKeys
