@@ -94,5 +94,5 @@ def test_a_full_disk_keeps_no_certificate_from_being_read(
     monkeypatch.setattr(tls.tempfile, "NamedTemporaryFile", full)
     assert Certificates(str(config)).current().certificate == (keys / "first.crt").read_bytes()
     monkeypatch.delattr(os, "memfd_create")
-    with pytest.raises(ConfigError, match="cannot be used: .*No space left on device"):
+    with pytest.raises(ConfigError, match=r"cannot be used: .*No space left on device"):
         Certificates(str(config))
