@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from estimand.core.errors import ConfigError
-from estimand.serving.access import certificates
+from estimand.serving.access import certificates, tls
 from estimand.serving.access.certificates import Certificates
 from tests.serving.certificates import write_authority, write_certificate
 
@@ -80,4 +81,18 @@ def test_whether_clients_are_verified_does_not_change_while_the_server_runs(
 def test_what_cannot_be_used_at_the_start_is_an_error(config: Path) -> None:
     config.write_text(CONFIG.format("nobody", "true"))
     with pytest.raises(ConfigError, match="server_key is neither PEM nor the path"):
+        Certificates(str(config))
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="files in memory")
+def test_a_full_disk_keeps_no_certificate_from_being_read(
+    config: Path, keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **more: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tls.tempfile, "NamedTemporaryFile", full)
+    assert Certificates(str(config)).current().certificate == (keys / "first.crt").read_bytes()
+    monkeypatch.delattr(os, "memfd_create")
+    with pytest.raises(ConfigError, match=r"cannot be used: .*No space left on device"):
         Certificates(str(config))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
+import resource
 import stat
 import time
 from pathlib import Path
@@ -130,3 +132,37 @@ def test_logging_configurations_that_are_refused(text: str, flags: Flags, told: 
 def test_a_models_name_is_no_path_of_its_log() -> None:
     flags = Flags(request_log_dir="/logs", request_log_sampling_rate=1.0)
     assert LogSettings.from_flags("../../x", flags).prefix == "/logs/model-..%2F..%2Fx"
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="bounds of a running process")
+def test_on_a_full_disk_what_was_logged_stays_and_can_be_read(tmp_path: Path, monkeypatch) -> None:
+    """Also where a record fits in part."""
+    monkeypatch.setattr(request_log, "_REST_SECONDS", 0.0)
+    flags = Flags(
+        request_log_dir=str(tmp_path / "logs"),
+        request_log_sampling_rate=1.0,
+        request_log_max_files=3,
+    )
+    body = predict_request("m", x=np.zeros(100, np.float32)).SerializeToString()
+    record = request_log._record(1.0, "m", 1, "predict_log", body, b"")
+    file = request_log._LogFile(LogSettings.from_flags("m", flags).prefix, "", flags)
+    for _ in range(3):
+        file.write(record)
+    file.flush()
+    size = sum(one.stat().st_size for one in (tmp_path / "logs").iterdir())
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + len(record) // 2, most))
+    try:
+        for _ in range(20):
+            with contextlib.suppress(tf.errors.OpError, OSError):
+                file.write(record)
+                file.flush()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    file.write(record)
+    file.close()
+    files = sorted((tmp_path / "logs").iterdir())
+    sizes = [len(list(tf.data.TFRecordDataset([str(one)]))) for one in files]
+    assert sizes[0] >= 3
+    assert sizes[-1] >= 1
+    assert all(sizes)

@@ -11,9 +11,11 @@ their files:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import ssl
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +52,7 @@ class TlsSettings:
             )
         try:
             settings.context()
-        except (ssl.SSLError, ValueError) as error:
+        except (OSError, ValueError) as error:  # ssl.SSLError is one of the first
             raise ConfigError(
                 f"{path}: server_key, server_cert and custom_ca cannot be used: {error}. They are "
                 "to be in PEM, the key without a password and the one of the certificate."
@@ -62,12 +64,9 @@ class TlsSettings:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-        # OpenSSL's Python face takes the chain from a file only.
-        with tempfile.NamedTemporaryFile(suffix=".pem") as file:  # readable by us alone
-            file.write(self.certificate.rstrip() + b"\n" + self.key)
-            file.flush()
+        with _as_file(self.certificate.rstrip() + b"\n" + self.key) as path:
             # A password that is asked for would wait at the terminal for ever.
-            context.load_cert_chain(file.name, password=_no_password)
+            context.load_cert_chain(path, password=_no_password)
         if self.verify_clients:
             context.load_verify_locations(cadata=self.authorities.decode("ascii"))
             context.verify_mode = ssl.CERT_REQUIRED
@@ -79,6 +78,24 @@ class TlsSettings:
         return grpc.ssl_server_certificate_configuration(
             [(self.key, self.certificate)], root_certificates=self.authorities or None
         )
+
+
+@contextlib.contextmanager
+def _as_file(data: bytes) -> Iterator[str]:
+    """A path of it, readable by us alone: OpenSSL's Python face takes a chain from a file only.
+
+    In memory where that can be: the key is on no disk, and none can be too full for it.
+    """
+    if hasattr(os, "memfd_create"):
+        with open(os.memfd_create("estimand-tls"), "wb") as file:
+            file.write(data)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile(suffix=".pem") as other:
+            other.write(data)
+            other.flush()
+            yield other.name
 
 
 def _no_password() -> str:

@@ -3,7 +3,7 @@
 Each file holds at most as many records as a warm-up file may, so that any of them can be copied
 to a version's `assets.extra/tf_serving_warmup_requests`. The oldest files go when there are too
 many. Writing is done by a thread; when it does not keep up, or the disk is full, requests are not
-logged, and are answered all the same.
+logged, and are answered all the same; what was logged before stays.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -30,6 +30,7 @@ log = logging.getLogger("estimand.serving")
 _MAX_WAITING = 256
 _MAX_WAITING_BYTES = 64 * 2**20
 _FLUSH_SECONDS = 1.0
+_REST_SECONDS = 5.0  # after a write that failed
 _OK, _FULL = 0, NUMBERS["RESOURCE_EXHAUSTED"]
 
 
@@ -169,17 +170,20 @@ class RequestLog:
     def _write_all(self) -> None:
         files: dict[str, _LogFile] = {}
         item: Any = ()
+        flushed = time.monotonic()
         while item is not None:
             try:
                 item = self._queue.get(timeout=_FLUSH_SECONDS)
             except queue.Empty:
-                for file in files.values():
-                    self._guarded(file.flush)
-                continue
-            if item is not None:
+                item = ()
+            if item:
                 with self._lock:
                     self._waiting_bytes -= item[-1]
                 self._guarded(self._write, files, item)
+            if time.monotonic() - flushed >= _FLUSH_SECONDS:
+                flushed = time.monotonic()
+                for file in files.values():
+                    self._guarded(file.flush)
         for file in files.values():
             self._guarded(file.close)
 
@@ -201,7 +205,11 @@ class RequestLog:
 
 
 class _LogFile:
-    """The file that is being written, and those before it."""
+    """The file that is being written, and those before it.
+
+    After a failure nothing is tried for a while: each try would begin a file, and push out an old
+    one that is whole.
+    """
 
     def __init__(self, prefix: str, suffix: str, flags: Flags) -> None:
         self._prefix = prefix
@@ -209,29 +217,48 @@ class _LogFile:
         self._max_bytes = flags.request_log_max_bytes
         self._max_files = max(1, flags.request_log_max_files)
         self._writer: Any = None
+        self._path = ""
+        self._rests_until = 0.0
         self._records = self._bytes = self._made = 0
 
     def write(self, record: bytes) -> None:
-        if self._writer is None:
-            self._open()
-        try:
+        if time.monotonic() < self._rests_until:
+            return
+        with self._giving_up():
+            if self._writer is None:
+                self._open()
             self._writer.write(record)
-        except Exception:
-            self.close()  # the next record begins a new file, for this one may end in its midst
-            raise
-        self._records += 1
-        self._bytes += len(record) + 16
-        if self._records >= MAX_RECORDS or self._bytes >= self._max_bytes:
-            self.close()
+            self._records += 1
+            self._bytes += len(record) + 16
+            if self._records >= MAX_RECORDS or self._bytes >= self._max_bytes:
+                self.close()
 
     def flush(self) -> None:
         if self._writer is not None:
-            self._writer.flush()
+            with self._giving_up():
+                self._writer.flush()
 
     def close(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
+            self._path = ""
+
+    @contextlib.contextmanager
+    def _giving_up(self) -> Iterator[None]:
+        """If it fails, the file is closed, without the record in whose midst it ends."""
+        try:
+            yield
+        except Exception:
+            self._rests_until = time.monotonic() + _REST_SECONDS
+            writer, self._writer = self._writer, None
+            with contextlib.suppress(Exception):
+                if writer is not None:
+                    writer.close()
+            with contextlib.suppress(OSError):
+                _cut_to_whole_records(self._path)
+            self._path = ""
+            raise
 
     def _open(self) -> None:
         import tensorflow as tf
@@ -241,11 +268,11 @@ class _LogFile:
         self._made += 1
         stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
         parts = (self._prefix, self._suffix, stamp, str(os.getpid()), f"{self._made:06d}")
-        path = "-".join(filter(None, parts)) + ".tfrecord"
-        # Requests are nobody else's business: TensorFlow would make a file that all can read.
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
-        self._writer = tf.io.TFRecordWriter(path)
+        self._path = "-".join(filter(None, parts)) + ".tfrecord"
         self._records = self._bytes = 0
+        # Requests are nobody else's business: TensorFlow would make a file that all can read.
+        os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+        self._writer = tf.io.TFRecordWriter(self._path)
 
     def _delete_oldest(self) -> None:
         """Of this worker's files, those that are one too many."""
@@ -258,6 +285,22 @@ class _LogFile:
         )
         for _, name in names[: max(0, len(names) - self._max_files + 1)]:
             os.unlink(os.path.join(folder, name))
+
+
+def _cut_to_whole_records(path: str) -> None:
+    """Without a record that is there in part; and without the file, if it has no other."""
+    whole, size = 0, os.path.getsize(path)
+    with open(path, "rb") as file:
+        while len(head := file.read(8)) == 8:
+            end = whole + 16 + int.from_bytes(head, "little")  # a length and two checksums
+            if end > size:
+                break
+            whole = end
+            file.seek(whole)
+    if whole:
+        os.truncate(path, whole)
+    else:
+        os.unlink(path)
 
 
 def _make_private(folder: str) -> None:
