@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private, voice
+from estimand.engine.checkpoints import local_values
 from estimand.engine.checkpoints.api import CheckpointWriter, Entry, Wanted
 from estimand.engine.checkpoints.snapshot import SnapshotMemory
 from estimand.engine.distributed.parameter_servers import brought_here
@@ -199,10 +200,12 @@ class ModelSaver:
             meta[DRAWS] = draws.steps
         if self.position is not None:
             companion, meta["input"] = self.position.take()
+        if kept := local_values.taken(self._trace):
+            meta[local_values.NAMES] = local_values.names_of(kept)
         return writer.save(
             step,
             entries,
-            companion=companion,
+            companion=[*companion, *kept],
             meta=meta,
             graph=self._graph,
             synchronous=synchronous,
@@ -250,9 +253,17 @@ def restore_saveables(trace: Any, session: Any, path: str) -> None:
         return
     reader = tf.train.load_checkpoint(path)
     for saveable in saveables:
-        if not all(reader.has_tensor(spec.name) for spec in saveable.specs):
+        names = [spec.name for spec in saveable.specs]
+        if not all(map(reader.has_tensor, names)):
             continue
         with trace.as_default():
-            values = [tf.constant(reader.get_tensor(spec.name)) for spec in saveable.specs]
+            # As a Saver reads: of unknown shape, for what a table exports it need not import as
+            # such, and not as constants, which the graph would hold for good.
+            values = tf.raw_ops.RestoreV2(
+                prefix=path,
+                tensor_names=names,
+                shape_and_slices=[""] * len(names),
+                dtypes=[spec.dtype for spec in saveable.specs],
+            )
             op = saveable.restore(values, None)
         session.run(fetching.plan(trace, op).graph_fetches)

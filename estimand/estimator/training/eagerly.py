@@ -17,7 +17,7 @@ from estimand.estimator.eager import phases
 from estimand.estimator.eager.hooks import EagerSession
 from estimand.estimator.training.begun import Begun, TrainingInput
 from estimand.estimator.training.hooks import eager_hooks
-from estimand.estimator.training.in_process import feeder_at
+from estimand.estimator.training.in_process import feeder_at, put_back_locals
 from estimand.estimator.training.prepared import Prepared, Wishes
 from estimand.inputs.contract import ModelInput
 
@@ -124,4 +124,5 @@ def _filled(begun: Begun, input_fn: TrainingInput, given: ModelInput, runner: Ea
     # A Dataset that was read from, if only one batch, shuffles anew the next time.
     given = input_fn.call()
     feeder = feeder_at(begun, given, input_fn.call, begun.latest, begun.meta)
+    put_back_locals(begun, trace, begun.latest, begun.meta)
     return trace, feeder, given, None

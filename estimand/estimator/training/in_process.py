@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimand.core import tf_private, voice
 from estimand.core.modes import ModeKeys
 from estimand.engine.checkpoints import api as checkpoints
-from estimand.engine.checkpoints import initialization
+from estimand.engine.checkpoints import initialization, local_values
 from estimand.engine.checkpoints.saving import DRAWS, ModelSaver
 from estimand.engine.feeding.feeder import Feeder, InputPosition
 from estimand.engine.hook_calls.runner import HookRunner
@@ -118,6 +118,7 @@ def prepare(begun: Begun, input_fn: TrainingInput) -> TracedRun:
     feeder = feeder_at(begun, given, input_fn.call, latest, meta, trace.stop)
     connect(begun, session, feeder)
     initialization.start_locals(trace, session)
+    put_back_locals(begun, trace, latest, meta)
     start_step = int(trace.global_step.numpy())
     if trace.draws is not None:
         trace.draws.start(int(meta.get(DRAWS, start_step)))
@@ -185,6 +186,13 @@ def feeder_at(
     if not distribution.leads:
         start = Start(batches)
     return start.feeder(given, again, distribution.replicas, stop)
+
+
+def put_back_locals(begun: Begun, trace: Any, latest: str | None, meta: Mapping[str, Any]) -> None:
+    """A call that goes on in the place of another has its local variables, too."""
+    names = meta.get(local_values.NAMES)
+    if begun.resumes and latest is not None and names:
+        local_values.put_back(trace, latest, names)
 
 
 def connect(begun: Begun, session: TracedSession, feeder: Any) -> None:
