@@ -312,3 +312,16 @@ def test_record_of_a_finished_call_says_so(tmp_path: Path) -> None:
     remembering(tmp_path, save_checkpoints_steps=5).train(in_order, max_steps=10)
     assert json.loads((tmp_path / "model.ckpt-10.run.json").read_text())["complete"] is True
     assert json.loads((tmp_path / "model.ckpt-5.run.json").read_text())["complete"] is False
+
+
+def noisy_in_parallel() -> tf.data.Dataset:
+    def noisy(identity: tf.Tensor) -> tf.Tensor:
+        return identity + tf.cast(tf.random.uniform([]) * 0.0, identity.dtype)
+
+    return tf.data.Dataset.range(IDS).repeat().map(noisy, num_parallel_calls=2).batch(BATCH)
+
+
+def test_random_ops_in_parallel_are_told_to_repeat_in_no_run(tmp_path: Path, caplog) -> None:
+    remembering(tmp_path, save_checkpoints_steps=5).train(noisy_in_parallel, max_steps=2)
+    [told] = [message for message in caplog.messages if CANNOT_SAVE in message]
+    assert "draws random numbers in parallel" in told and "leave out num_parallel_calls" in told

@@ -85,7 +85,7 @@ def test_new_call_starts_local_variables_anew(tmp_path: Path) -> None:
 
     class Look(est.SessionRunHook):
         def before_run(self, run_context: Any) -> Any:
-            return est.SessionRunArgs("mean/count:0")
+            return est.SessionRunArgs("mean_1/count:0")
 
         def after_run(self, run_context: Any, run_values: Any) -> None:
             values.append(float(run_values.results))

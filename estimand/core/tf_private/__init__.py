@@ -16,6 +16,7 @@ from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, Re
 from estimand.core.tf_private.dataset_stages import Stage, stage_of
 from estimand.core.tf_private.datasets import (
     V1_ITERATOR_METHODS,
+    draws_in_parallel,
     full_batch_size,
     function_graphs,
     has_tunable_stage,
@@ -160,6 +161,7 @@ __all__ = [
     "capture",
     "cluster_of_servers",
     "collective_keys_in_the_graph",
+    "draws_in_parallel",
     "eager_mode",
     "executor",
     "explicit_seeds_stand",

@@ -31,6 +31,21 @@ def has_tunable_stage(dataset: tf.data.Dataset) -> bool:
     return False
 
 
+def draws_in_parallel(dataset: tf.data.Dataset) -> bool:
+    """Whether threads of a pipeline race for random numbers, so that no two runs read the same."""
+    stack = [dataset]
+    while stack:
+        stage = stack.pop()
+        if "Parallel" in type(stage).__name__ and any(map(_draws, _stateful(stage) or ())):
+            return True
+        stack.extend(stage._inputs())
+    return False
+
+
+def _draws(op_type: str) -> bool:
+    return "Random" in op_type or op_type in ("Multinomial", "TruncatedNormal")
+
+
 def stateful_op_types(dataset: tf.data.Dataset) -> set[str] | None:
     """The types of stateful ops in the functions of a pipeline, nested ones included.
 
@@ -41,16 +56,26 @@ def stateful_op_types(dataset: tf.data.Dataset) -> set[str] | None:
     stack = [dataset]
     while stack:
         stage = stack.pop()
-        if type(stage).__name__ == "_VariantDataset":
+        types = _stateful(stage)
+        if types is None:
             return None
-        for function in stage._functions():
-            graph = function.function.graph.as_graph_def()
-            inner = (node for body in graph.library.function for node in body.node_def)
-            for node in (*graph.node, *inner):
-                definition = op_def_registry.get(node.op)  # None: a call of a function seen here
-                if definition is not None and definition.is_stateful:
-                    found.add(node.op)
+        found |= types
         stack.extend(stage._inputs())
+    return found
+
+
+def _stateful(stage: tf.data.Dataset) -> set[str] | None:
+    """Those in the functions of one stage."""
+    if type(stage).__name__ == "_VariantDataset":
+        return None
+    found: set[str] = set()
+    for function in stage._functions():
+        graph = function.function.graph.as_graph_def()
+        inner = (node for body in graph.library.function for node in body.node_def)
+        for node in (*graph.node, *inner):
+            definition = op_def_registry.get(node.op)  # None: a call of a function seen here
+            if definition is not None and definition.is_stateful:
+                found.add(node.op)
     return found
 
 

@@ -163,14 +163,26 @@ class InputPosition:
                 return [Entry(_KEY, self._serialize())], {**record, "kind": "iterator"}
             except tf.errors.OpError as error:
                 self._savable = False
-                _log.warning(
-                    "The position of the input pipeline cannot be saved (%s). A resumed run will "
-                    "skip the batches already seen by counting them, which reads them again. "
-                    "Pipelines of TensorFlow ops only (no generator, no py_function, "
-                    "tf.random.stateless_* instead of tf.random.*) resume at once.",
-                    _reason(error),
-                )
+                self._tell_that_it_counts(_reason(error))
         return [], record
+
+    def _tell_that_it_counts(self, reason: str) -> None:
+        if tf_private.draws_in_parallel(self._dataset):
+            _log.warning(
+                "The position of the input pipeline cannot be saved (%s), and it draws random "
+                "numbers in parallel: in which order its threads come is chance, so no other run "
+                "reads the same batches, resumed or with the same seed. Use tf.random.stateless_*, "
+                "with a seed from Dataset.random or a counter, or leave out num_parallel_calls.",
+                reason,
+            )
+            return
+        _log.warning(
+            "The position of the input pipeline cannot be saved (%s). A resumed run will skip the "
+            "batches already seen by counting them, which reads them again. Pipelines of "
+            "TensorFlow ops only (no generator, no py_function, tf.random.stateless_* instead of "
+            "tf.random.*) resume at once.",
+            reason,
+        )
 
     def _place(self) -> dict[str, Any]:
         """The place in batches and, for an input with batches of another size, in rows."""
