@@ -12,42 +12,36 @@ model_checkpoint_path: "model.ckpt-7"
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pool
 
-_FIELD = descriptor_pb2.FieldDescriptorProto
+from estimand.core import described
+from estimand.core.described import DOUBLE, FIXED32, INT32, INT64, MESSAGE, STRING, Field
+
 _PACKAGE = "estimand.files"
 _SHAPE, _META_GRAPH = ".tensorboard.TensorShapeProto", ".tensorboard.MetaGraphDef"
-_DOUBLE, _INT64, _INT32, _FIXED32, _STRING, _MESSAGE = 1, 3, 5, 7, 9, 11
-
-
-class _Field(NamedTuple):
-    name: str
-    kind: int
-    is_repeated: bool = False
-    message: str | None = None
 
 
 _MESSAGES = {
     "CheckpointState": {
-        1: _Field("model_checkpoint_path", _STRING),
-        2: _Field("all_model_checkpoint_paths", _STRING, True),
-        3: _Field("all_model_checkpoint_timestamps", _DOUBLE, True),
-        4: _Field("last_preserved_timestamp", _DOUBLE),
+        1: Field("model_checkpoint_path", STRING),
+        2: Field("all_model_checkpoint_paths", STRING, True),
+        3: Field("all_model_checkpoint_timestamps", DOUBLE, True),
+        4: Field("last_preserved_timestamp", DOUBLE),
     },
     "SavedModel": {
-        1: _Field("saved_model_schema_version", _INT64),
-        2: _Field("meta_graphs", _MESSAGE, True, _META_GRAPH),
+        1: Field("saved_model_schema_version", INT64),
+        2: Field("meta_graphs", MESSAGE, True, _META_GRAPH),
     },
-    "BundleHeader": {1: _Field("num_shards", _INT32), 2: _Field("endianness", _INT32)},
+    "BundleHeader": {1: Field("num_shards", INT32), 2: Field("endianness", INT32)},
     "BundleEntry": {
-        1: _Field("dtype", _INT32),
-        2: _Field("shape", _MESSAGE, message=_SHAPE),
-        3: _Field("shard_id", _INT32),
-        4: _Field("offset", _INT64),
-        5: _Field("size", _INT64),
-        6: _Field("crc32c", _FIXED32),
+        1: Field("dtype", INT32),
+        2: Field("shape", MESSAGE, message=_SHAPE),
+        3: Field("shard_id", INT32),
+        4: Field("offset", INT64),
+        5: Field("size", INT64),
+        6: Field("crc32c", FIXED32),
     },
 }
 # Whose name in TensorFlow is not that of the enumeration in small letters.
@@ -56,8 +50,7 @@ _DTYPES = {"float": "float32", "double": "float64", "half": "float16"}
 
 def new(name: str) -> Any:
     """An empty message of this name."""
-    described = _pool().FindMessageTypeByName(f"{_PACKAGE}.{name}")
-    return message_factory.GetMessageClass(described)()
+    return described.message_class(_pool(), f"{_PACKAGE}.{name}")()
 
 
 def dtype_name(number: int) -> str:
@@ -88,22 +81,5 @@ def _pool() -> descriptor_pool.DescriptorPool:
     # Importing it registers what the fields refer to.
     from tensorboard.compat.proto import meta_graph_pb2, tensor_shape_pb2
 
-    file = descriptor_pb2.FileDescriptorProto(
-        name="estimand/core/files.proto",
-        package=_PACKAGE,
-        syntax="proto3",
-        dependency=[meta_graph_pb2.DESCRIPTOR.name, tensor_shape_pb2.DESCRIPTOR.name],
-    )
-    for message, fields in _MESSAGES.items():
-        described = file.message_type.add(name=message)
-        for number, one in fields.items():
-            described.field.add(
-                name=one.name,
-                number=number,
-                type=one.kind,
-                label=_FIELD.LABEL_REPEATED if one.is_repeated else _FIELD.LABEL_OPTIONAL,
-                type_name=one.message,
-            )
-    pool = descriptor_pool.Default()
-    pool.AddSerializedFile(file.SerializeToString())
-    return pool
+    needed = (meta_graph_pb2.DESCRIPTOR, tensor_shape_pb2.DESCRIPTOR)
+    return described.pool(_PACKAGE, _MESSAGES, needed, into=descriptor_pool.Default())

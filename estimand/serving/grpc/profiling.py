@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pool
 
+from estimand.core import described
+from estimand.core.described import BOOL, BYTES, MESSAGE, STRING, UINT32, UINT64, Field
 from estimand.serving.grpc.predict import parsed
 from estimand.serving.status import StatusError, invalid
 
@@ -138,56 +140,46 @@ def _options(given: Any) -> Any:
 # ---------------------------------------------------------------- messages
 # TensorFlow's Python package has no classes for them. Of each, the fields that are looked at.
 
-_BOOL, _MESSAGE, _STRING, _BYTES, _UINT32, _UINT64 = 8, 11, 9, 12, 13, 4
-_FIELDS: dict[str, dict[int, tuple[str, int | str]]] = {
+_PACKAGE = "estimand.serving.grpc.profiling"
+
+
+def _many(name: str, message: str) -> Field:
+    return Field(name, MESSAGE, is_repeated=True, message=f".{_PACKAGE}.{message}")
+
+
+_MESSAGES = {
     "ProfileOptions": {
-        2: ("host_tracer_level", _UINT32),
-        3: ("device_tracer_level", _UINT32),
-        4: ("python_tracer_level", _UINT32),
-        5: ("version", _UINT32),
-        9: ("duration_ms", _UINT64),
+        2: Field("host_tracer_level", UINT32),
+        3: Field("device_tracer_level", UINT32),
+        4: Field("python_tracer_level", UINT32),
+        5: Field("version", UINT32),
+        9: Field("duration_ms", UINT64),
     },
     "ProfileRequest": {
-        1: ("duration_ms", _UINT64),
-        4: ("opts", "ProfileOptions"),
-        6: ("session_id", _STRING),
-        9: ("emit_xspace", _BOOL),
+        1: Field("duration_ms", UINT64),
+        4: Field("opts", MESSAGE, message=f".{_PACKAGE}.ProfileOptions"),
+        6: Field("session_id", STRING),
+        9: Field("emit_xspace", BOOL),
     },
-    "ToolData": {1: ("name", _STRING), 2: ("data", _BYTES)},
+    "ToolData": {1: Field("name", STRING), 2: Field("data", BYTES)},
     "ProfileResponse": {
-        6: ("tool_data", "ToolData*"),
-        7: ("empty_trace", _BOOL),
-        8: ("xspace", _BYTES),  # a message, which is bytes on the wire
+        6: _many("tool_data", "ToolData"),
+        7: Field("empty_trace", BOOL),
+        8: Field("xspace", BYTES),  # a message, which is bytes on the wire
     },
-    "TerminateRequest": {1: ("session_id", _STRING)},
-    "XSpace": {1: ("planes", "XPlane*")},
-    "XPlane": {3: ("lines", "XLine*")},
-    "XLine": {4: ("events", "XEvent*")},
+    "TerminateRequest": {1: Field("session_id", STRING)},
+    "XSpace": {1: _many("planes", "XPlane")},
+    "XPlane": {3: _many("lines", "XLine")},
+    "XLine": {4: _many("events", "XEvent")},
     "XEvent": {},
 }
 
 
 @functools.cache
-def _pool() -> descriptor_pool.DescriptorPool:
-    package = "estimand.serving.grpc.profiling"
-    file = descriptor_pb2.FileDescriptorProto(name=package, package=package, syntax="proto3")
-    for message, fields in _FIELDS.items():
-        made = file.message_type.add(name=message)
-        for number, (name, kind) in fields.items():
-            is_message = isinstance(kind, str)
-            made.field.add(
-                name=name,
-                number=number,
-                type=_MESSAGE if is_message else kind,
-                type_name=f".{package}.{str(kind).rstrip('*')}" if is_message else None,
-                label=3 if str(kind).endswith("*") else 1,  # repeated, optional
-            )
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(file.SerializeToString())
-    return pool
+def _kind(name: str) -> Any:
+    return described.message_class(_pool(), f"{_PACKAGE}.{name}")
 
 
 @functools.cache
-def _kind(name: str) -> Any:
-    found = _pool().FindMessageTypeByName(f"estimand.serving.grpc.profiling.{name}")
-    return message_factory.GetMessageClass(found)
+def _pool() -> descriptor_pool.DescriptorPool:
+    return described.pool(_PACKAGE, _MESSAGES)

@@ -9,18 +9,39 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+from google.protobuf import descriptor_pool, text_format, wrappers_pb2
 
+from estimand.core import described
+from estimand.core.described import BOOL, INT64, MESSAGE, STRING, Field
 from estimand.core.errors import ConfigError
 
-_FIELD = descriptor_pb2.FieldDescriptorProto
-_INT64, _STRING, _BOOL, _MESSAGE = 3, 9, 8, 11
-_WRAPPED = {
-    _INT64: ".google.protobuf.Int64Value",
-    _STRING: ".google.protobuf.StringValue",
-    _BOOL: ".google.protobuf.BoolValue",
-}
 _PACKAGE = "estimand.serving"
+_INT64_VALUE, _STRING_VALUE, _BOOL_VALUE = (
+    f".google.protobuf.{kind}Value" for kind in ("Int64", "String", "Bool")
+)
+_MESSAGES = {
+    "BatchingParameters": {
+        1: Field("max_batch_size", MESSAGE, message=_INT64_VALUE),
+        2: Field("batch_timeout_micros", MESSAGE, message=_INT64_VALUE),
+        3: Field("max_enqueued_batches", MESSAGE, message=_INT64_VALUE),
+        4: Field("num_batch_threads", MESSAGE, message=_INT64_VALUE),
+        5: Field("thread_pool_name", MESSAGE, message=_STRING_VALUE),
+        6: Field("allowed_batch_sizes", INT64, is_repeated=True),
+        7: Field("pad_variable_length_inputs", BOOL),
+        8: Field("enable_large_batch_splitting", MESSAGE, message=_BOOL_VALUE),
+        9: Field("max_execution_batch_size", MESSAGE, message=_INT64_VALUE),
+    },
+    "PrometheusConfig": {1: Field("enable", BOOL), 2: Field("path", STRING)},
+    "MonitoringConfig": {
+        1: Field("prometheus_config", MESSAGE, message=f".{_PACKAGE}.PrometheusConfig")
+    },
+    "SSLConfig": {
+        1: Field("server_key", STRING),
+        2: Field("server_cert", STRING),
+        3: Field("custom_ca", STRING),
+        4: Field("client_verify", BOOL),
+    },
+}
 
 
 def read_model_server_config(path: str) -> Any:
@@ -77,50 +98,9 @@ def read(path: str, message: Any) -> Any:
 
 
 def _message(name: str) -> Any:
-    pool = _pool()
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))()
+    return described.message_class(_pool(), f"{_PACKAGE}.{name}")()
 
 
 @functools.cache
 def _pool() -> descriptor_pool.DescriptorPool:
-    # Loading the module registers the wrapper types that the fields below refer to.
-    from google.protobuf import wrappers_pb2
-
-    file = descriptor_pb2.FileDescriptorProto(
-        name="estimand/serving/config.proto",
-        package=_PACKAGE,
-        syntax="proto3",
-        dependency=["google/protobuf/wrappers.proto"],
-    )
-    batching = file.message_type.add(name="BatchingParameters")
-    for number, (name, kind) in {
-        1: ("max_batch_size", _INT64),
-        2: ("batch_timeout_micros", _INT64),
-        3: ("max_enqueued_batches", _INT64),
-        4: ("num_batch_threads", _INT64),
-        5: ("thread_pool_name", _STRING),
-        8: ("enable_large_batch_splitting", _BOOL),
-        9: ("max_execution_batch_size", _INT64),
-    }.items():
-        _add(batching, name, number, _MESSAGE, _WRAPPED[kind])
-    _add(batching, "allowed_batch_sizes", 6, _INT64).label = _FIELD.LABEL_REPEATED
-    _add(batching, "pad_variable_length_inputs", 7, _BOOL)
-    prometheus = file.message_type.add(name="PrometheusConfig")
-    _add(prometheus, "enable", 1, _BOOL)
-    _add(prometheus, "path", 2, _STRING)
-    monitoring = file.message_type.add(name="MonitoringConfig")
-    _add(monitoring, "prometheus_config", 1, _MESSAGE, f".{_PACKAGE}.PrometheusConfig")
-    tls = file.message_type.add(name="SSLConfig")
-    for number, name in enumerate(("server_key", "server_cert", "custom_ca"), 1):
-        _add(tls, name, number, _STRING)
-    _add(tls, "client_verify", 4, _BOOL)
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
-    pool.AddSerializedFile(file.SerializeToString())
-    return pool
-
-
-def _add(message: Any, name: str, number: int, kind: int, of: str | None = None) -> Any:
-    return message.field.add(
-        name=name, number=number, type=kind, label=_FIELD.LABEL_OPTIONAL, type_name=of
-    )
+    return described.pool(_PACKAGE, _MESSAGES, [wrappers_pb2.DESCRIPTOR])

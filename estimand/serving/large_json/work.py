@@ -18,12 +18,12 @@ from typing import IO, Any
 
 import numpy as np
 
+from estimand.serving import inflating
 from estimand.serving.json import input as json_input
 from estimand.serving.json import output as json_output
 from estimand.serving.json.slots import PlainSignature, PlainSlot
 from estimand.serving.status import StatusError, from_exception, invalid
 
-_AT_A_TIME = 2**20
 _MARKS = (b",", b"[", b"{", b":")  # each value but the first follows one of them
 _BYTES_OF_A_VALUE = 96  # about, of the most wasteful one: an empty list, and its place in another
 _OUTSIDE_OF_VALUES = 256 * 2**20  # bytes
@@ -99,27 +99,18 @@ class Writing:
 
 
 def inflated(body: Any, most: int) -> bytes:
-    """By pieces: what a few bytes blow up to must not be there before it is counted.
-
+    """
     >>> inflated(zlib.compress(b"abc", wbits=31), 100)
     b'abc'
     """
-    machine = zlib.decompressobj(31)
-    parts: list[bytes] = []
-    size = 0
+
+    def too_large(_: int) -> OverBudget:
+        return over_budget(f"The body is larger than {most} bytes.")
+
     try:
-        while not machine.eof:
-            part = machine.decompress(body, _AT_A_TIME)
-            body = machine.unconsumed_tail
-            size += len(part)
-            if size > most:
-                raise over_budget(f"The body is larger than {most} bytes.")
-            if not part and not body:
-                raise zlib.error("it ends too early")
-            parts.append(part)
+        return inflating.inflated(body, inflating.GZIP, most, too_large)
     except zlib.error:
         raise invalid("Failed to uncompress the gzipped request body.") from None
-    return b"".join(parts)
 
 
 def check_values(body: bytes, most: int) -> None:

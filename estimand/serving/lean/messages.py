@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 
+from estimand.serving import inflating
 from estimand.serving.lean.frames import pack_u32, read_u32
 from estimand.serving.status import StatusError
 
@@ -13,8 +14,7 @@ ENCODINGS = (b"identity", b"deflate", b"gzip")
 
 _SECONDS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 _PLAIN = frozenset(range(0x20, 0x7F)) - {ord("%")}
-_WINDOW_BITS = {b"gzip": 31, b"deflate": 15}
-_INFLATED_AT_A_TIME = 1 << 20
+_COMPRESSIONS = {b"gzip": inflating.GZIP, b"deflate": inflating.DEFLATE}
 
 
 def seconds_of(timeout: bytes) -> float:
@@ -75,7 +75,7 @@ def not_one(message: bytes | bytearray) -> StatusError:
 def is_compressed(flags: int, encoding: bytes) -> bool:
     if flags != 1:
         raise StatusError.of("INTERNAL", f"Unknown flags {flags} of a message.")
-    if encoding not in _WINDOW_BITS:
+    if encoding not in _COMPRESSIONS:
         raise StatusError.of("INTERNAL", "A message is compressed, but grpc-encoding names no way.")
     return True
 
@@ -86,21 +86,10 @@ def inflated(body: bytes, encoding: bytes, limit: int) -> bytes:
     >>> inflated(gzip.compress(b"abc"), b"gzip", 100)
     b'abc'
     """
-    machine = zlib.decompressobj(_WINDOW_BITS[encoding])
-    parts: list[bytes] = []
-    size = 0
     try:
-        while not machine.eof:
-            # By pieces: what a few bytes blow up to must not be there before it is counted.
-            part = machine.decompress(body, _INFLATED_AT_A_TIME)
-            body = machine.unconsumed_tail
-            size += len(part)
-            if size > limit:
-                raise too_large(size, limit)
-            if not part and not body:
-                raise zlib.error("it ends too early")
-            parts.append(part)
+        return inflating.inflated(
+            body, _COMPRESSIONS[encoding], limit, lambda size: too_large(size, limit)
+        )
     except zlib.error as error:
         text = f"A message cannot be decompressed as {encoding.decode()}: {error}"
         raise StatusError.of("INTERNAL", text) from error
-    return b"".join(parts)

@@ -31,12 +31,11 @@ from estimand.serving.page.answers import PageAnswers
 from estimand.serving.rest import routes as rest_routes
 from estimand.serving.rest.body import SMALL_BODY, Arrivals, ClientGone, TooLarge
 from estimand.serving.rest.predict import (
+    Answer,
     error_body,
     is_large,
     plan_of,
     read_request,
-    write_answer,
-    write_large_answer,
 )
 from estimand.serving.rest.routes import Route
 from estimand.serving.status import StatusError, from_exception, invalid
@@ -213,10 +212,10 @@ class RestFace:
         self, version: Any, plan: Any, arrays: Any, as_rows: bool, size: int, deadline: float
     ) -> bytes:
         found = await plan.lane.run(arrays, deadline)
-        parts = self._manager, version, plan, arrays, found, as_rows, size
+        answer = Answer(self._manager, version, plan, arrays, found, as_rows, size)
         if is_large(found):
-            return await write_large_answer(self._large, *parts, deadline)
-        return write_answer(*parts)
+            return await answer.write_large(self._large, deadline)
+        return answer.write()
 
     def _describe(self, route: Route) -> bytes:
         spec = model_pb2.ModelSpec(name=route.model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -53,38 +54,36 @@ def plan_of(version: LoadedVersion, name: str, check_method: bool) -> Plan:
     return plan
 
 
-def write_answer(
-    manager: Manager,
-    version: LoadedVersion,
-    plan: Plan,
-    arrays: Any,
-    outputs: list[np.ndarray],
-    as_rows: bool,
-    size: int,
-) -> bytes:
-    """The answer's body; the request is logged if it is one of the sample."""
-    _log(manager, version, plan, arrays, outputs, size)
-    write = json_output.predictions if as_rows else json_output.outputs
-    return write(plan.outputs, outputs)
+@dataclass(slots=True)
+class Answer:
+    """What a request of `size` bytes is answered with, and how it is written."""
 
+    manager: Manager
+    version: LoadedVersion
+    plan: Plan
+    arrays: Any
+    outputs: list[np.ndarray]
+    as_rows: bool
+    size: int
 
-async def write_large_answer(
-    large: LargeJson,
-    manager: Manager,
-    version: LoadedVersion,
-    plan: Plan,
-    arrays: Any,
-    outputs: list[np.ndarray],
-    as_rows: bool,
-    size: int,
-    deadline: float,
-) -> bytes:
-    """The same, off the event loop."""
-    _log(manager, version, plan, arrays, outputs, size)
-    slots = tuple(map(PlainSlot.of, plan.outputs))
-    contiguous = [np.ascontiguousarray(one) if one.ndim else one for one in outputs]
-    answer: bytes = await large.run(Writing(slots, contiguous, as_rows), b"", deadline)
-    return answer
+    def write(self) -> bytes:
+        """The body; the request is logged if it is one of the sample."""
+        self._log()
+        write = json_output.predictions if self.as_rows else json_output.outputs
+        return write(self.plan.outputs, self.outputs)
+
+    async def write_large(self, large: LargeJson, deadline: float) -> bytes:
+        """The same, off the event loop."""
+        self._log()
+        slots = tuple(map(PlainSlot.of, self.plan.outputs))
+        contiguous = [np.ascontiguousarray(one) if one.ndim else one for one in self.outputs]
+        body: bytes = await large.run(Writing(slots, contiguous, self.as_rows), b"", deadline)
+        return body
+
+    def _log(self) -> None:
+        requests, version = self.manager.requests, self.version
+        if requests.wants(version.name):
+            requests.add_predict(version, self.plan, self.arrays, self.outputs, self.size)
 
 
 def is_large(outputs: list[np.ndarray]) -> bool:
@@ -95,18 +94,6 @@ def is_large(outputs: list[np.ndarray]) -> bool:
         if one.dtype.hasobject and values <= SMALL_ANSWER:
             values += sum(map(len, one.ravel().tolist()))
     return values > SMALL_ANSWER
-
-
-def _log(
-    manager: Manager,
-    version: LoadedVersion,
-    plan: Plan,
-    arrays: Any,
-    outputs: list[np.ndarray],
-    size: int,
-) -> None:
-    if manager.requests.wants(version.name):
-        manager.requests.add_predict(version, plan, arrays, outputs, size)
 
 
 class RestPredict:
@@ -184,20 +171,9 @@ class _RestPrediction(Prediction):
         task.add_done_callback(self._owner.writing.discard)
 
     async def _answer_later(self, outputs: list[np.ndarray]) -> None:
-        owner, version, deadline = self._owner, self.version, self.deadline
-        assert version is not None and deadline is not None
+        assert self.deadline is not None
         try:
-            answer = await write_large_answer(
-                owner.large,
-                owner.manager,
-                version,
-                self.plan,
-                self.arrays,
-                outputs,
-                self._as_rows,
-                len(self.body),
-                deadline,
-            )
+            answer = await self._answer(outputs).write_large(self._owner.large, self.deadline)
         except Exception as error:
             self._fail(error)
             return
@@ -205,13 +181,10 @@ class _RestPrediction(Prediction):
         self.reply.succeed(answer)
 
     def write(self, outputs: list[np.ndarray]) -> bytes:
-        assert self.version is not None
-        return write_answer(
-            self._owner.manager,
-            self.version,
-            self.plan,
-            self.arrays,
-            outputs,
-            self._as_rows,
-            len(self.body),
-        )
+        return self._answer(outputs).write()
+
+    def _answer(self, outputs: list[np.ndarray]) -> Answer:
+        version, size = self.version, len(self.body)
+        assert version is not None
+        manager = self._owner.manager
+        return Answer(manager, version, self.plan, self.arrays, outputs, self._as_rows, size)

@@ -9,6 +9,8 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
+import requests
+import tensorflow as tf
 from tensorflow_serving.apis import get_model_status_pb2
 
 from tests.serving import making
@@ -172,3 +174,30 @@ def test_a_newer_version_does_not_wait_for_one_that_hangs(
     (tmp_path / "temp").rename(tmp_path / "m" / "2")
     server.wait_for_version("m", 2)  # the first one would be waited for for five minutes
     assert ask(server, "m") == (5.0, 2)
+
+
+def test_one_that_crashes_for_some_requests_takes_a_worker_and_no_more(
+    harmful: Path, tmp_path: Path, start: Callable[..., Server]
+) -> None:
+    def crash(x: tf.Tensor) -> tf.Tensor:
+        with tf.control_dependencies([tf.raw_ops.Abort(error_msg="as was asked for")]):
+            return tf.identity(x)
+
+    (tmp_path / "bad").mkdir()
+    hostile.write_on_demand(tmp_path / "bad" / "1", crash)
+    (tmp_path / "two_inputs").mkdir()
+    shutil.copytree(harmful / "healthy", tmp_path / "two_inputs" / "1")
+    config = tmp_path / "models.config"
+    config.write_text(config_text({name: str(tmp_path / name) for name in ("bad", "two_inputs")}))
+    server = start(f"--model_config_file={config}", "--num_workers=2")
+    server.wait_until_ready()
+    for _ in range(2):
+        with pytest.raises(grpc.RpcError) as caught:
+            server.prediction.Predict(predict_request("bad", x=np.float32([2e6])), timeout=30)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+        for _ in range(10):  # new connections go to the other one
+            url = server.url("/v1/models/two_inputs:predict")
+            answer = requests.post(url, json={"instances": [{"a": 1, "b": 2}]}, timeout=30)
+            assert answer.json()["predictions"][0]["sum"] == 3.0
+        server.wait_until_ready()
+    assert ask(server, "two_inputs") == (5.0, 1)
