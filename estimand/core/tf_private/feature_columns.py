@@ -25,6 +25,7 @@ NumericColumn = new.NumericColumn
 SequenceCategoricalColumn = new.SequenceCategoricalColumn
 SequenceNumericColumn = sequence.SequenceNumericColumn
 SharedEmbeddingColumn = new.SharedEmbeddingColumn
+V1NumericColumn = old._NumericColumn
 V1SharedEmbeddingColumn = old._SharedEmbeddingColumn
 VocabularyFileCategoricalColumn = new.VocabularyFileCategoricalColumn
 VocabularyListCategoricalColumn = new.VocabularyListCategoricalColumn
