@@ -149,7 +149,7 @@ def _warn_of_few_texts(where: str, name: str, values: Sequence[str]) -> None:
 
 @functools.cache  # an input function is called for every evaluation
 def _warn_once(text: str) -> None:
-    logging.getLogger("tensorflow").warning(text)
+    logging.getLogger("estimand").warning(text)
 
 
 def check_known(where: str, what: str, wanted: Iterable[str], names: Sequence[str]) -> None:
