@@ -10,7 +10,7 @@ import tensorflow as tf
 from estimand.canned.linear import head_scope, tuple_of
 from estimand.canned.optimizers import for_many_models
 from estimand.canned.optimizers.v1 import V1Naming
-from estimand.canned.parts import DeepPart, refuse_old_columns
+from estimand.canned.parts import DeepPart, refuse_columns
 from estimand.canned.training import (
     OptimizerChoice,
     regression_head,
@@ -44,7 +44,7 @@ def dnn_model_fn(
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
         del config
-        refuse_old_columns(part.feature_columns, v1)
+        refuse_columns(part.feature_columns, v1)
         logits = part.logits(features, mode, head.logits_dimension)
         optimizer = choice.make() if mode == ModeKeys.TRAIN else None
         with scope_of_head("dnn/", v1):

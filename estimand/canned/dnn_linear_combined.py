@@ -16,7 +16,7 @@ from estimand.canned import layers
 from estimand.canned.linear import head_scope, tuple_of
 from estimand.canned.optimizers import for_many_models
 from estimand.canned.optimizers.v1 import V1Naming, V1Optimizer
-from estimand.canned.parts import DeepPart, LinearPart, Logits, check_features, refuse_old_columns
+from estimand.canned.parts import DeepPart, LinearPart, Logits, check_features, refuse_columns
 from estimand.canned.training import (
     OptimizerChoice,
     rate_for_columns,
@@ -54,7 +54,7 @@ class CombinedModel:
         check_features(features)
         require_columns(self.linear.feature_columns, self.deep.feature_columns)
         for part in (self.linear, self.deep):
-            refuse_old_columns(part.feature_columns, self.v1)
+            refuse_columns(part.feature_columns, self.v1)
         deep, deep_optimizer = self._build_deep(features, mode)
         linear, linear_optimizer = self._build_linear(features, mode, second=deep is not None)
         pairs = [(deep_optimizer, deep), (linear_optimizer, linear)]

@@ -8,7 +8,7 @@ from typing import Any
 from estimand.canned.optimizers import for_many_models
 from estimand.canned.optimizers.ftrl import Ftrl
 from estimand.canned.optimizers.v1 import V1Naming
-from estimand.canned.parts import LinearPart, refuse_old_columns
+from estimand.canned.parts import LinearPart, refuse_columns
 from estimand.canned.sdca import LinearSDCA, sdca_model_fn
 from estimand.canned.training import (
     OptimizerChoice,
@@ -39,7 +39,7 @@ def linear_model_fn(
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
         del config
-        refuse_old_columns(part.feature_columns, v1)
+        refuse_columns(part.feature_columns, v1)
         logits = part.logits(features, mode, head.logits_dimension)
         chosen = None
         if mode == ModeKeys.TRAIN:

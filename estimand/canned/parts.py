@@ -34,8 +34,13 @@ class Logits:
     update_ops: list[Any] = field(default_factory=list)
 
 
-def refuse_old_columns(columns: Any, v1: bool) -> None:
-    """Models with the defaults of TensorFlow 2 take no columns of TensorFlow 1, as ever."""
+def refuse_columns(columns: Any, v1: bool) -> None:
+    """Models with the defaults of TensorFlow 2 take no columns of TensorFlow 1, as ever.
+
+    What is no column at all they take as little.
+    """
+    if not v1:
+        _refuse_what_is_no_column(columns)
     old = [] if v1 else feature_columns.of_version_1(columns)
     if old:
         raise ConfigError(
@@ -43,6 +48,24 @@ def refuse_old_columns(columns: Any, v1: bool) -> None:
             f"Make it with tf.feature_column.*, or take the class of tf.compat.v1.estimator. "
             f"Given: {old[0]!r}."
         )
+
+
+def _refuse_what_is_no_column(columns: Any) -> None:
+    given = columns if isinstance(columns, list | tuple) else [columns]
+    for one in given:
+        if isinstance(one, str):
+            raise ConfigError(
+                f"feature_columns must be a list of feature columns. Given: the string {one!r}. "
+                f"Make a column of it: est.feature_column.numeric_column({one!r}) for numbers, "
+                f"est.feature_column.categorical_column_with_vocabulary_list({one!r}, [...]) for "
+                "words."
+            )
+        if isinstance(one, int | float):
+            raise ConfigError(
+                f"feature_columns must be a list of feature columns. Given: the number {one!r}. "
+                "If it is the size of a hidden layer, say which is which: "
+                f"hidden_units=[{one!r}], feature_columns=[...]."
+            )
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
 import importlib.util
+import itertools
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from types import FrameType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +22,14 @@ from estimand.cli.group import FAILED
 if TYPE_CHECKING:
     from estimand.core.spec import EvalSpec, TrainSpec
 
-WANTED = (
+TO_TRAIN = (
+    "an est.Experiment, (estimator, train_spec, eval_spec), or a function that returns one of these"
+)
+TO_EVALUATE = (
     "an est.Experiment, (estimator, train_spec, eval_spec), (estimator, eval_spec), or a function "
     "that returns one of these"
 )
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _DEFAULT_NAMES = ("experiment", "make_experiment")
 
 
@@ -37,18 +43,24 @@ class Program:
 
     where: str
     name: str | None
+    wanted: str = field(default=TO_EVALUATE, repr=False)  # what NAME may be
 
     @classmethod
-    def parse(cls, text: str) -> Program:
+    def parse(cls, text: str, wanted: str = TO_EVALUATE) -> Program:
         where, colon, name = text.rpartition(":")
         # A path of Windows has a colon, too: what follows it is no name.
-        return cls(where, name) if colon and name.isidentifier() else cls(text, None)
+        if not colon or not name.isidentifier():
+            where, name = text, ""
+        return cls(where, name or None, wanted)
 
     def check(self) -> Program:
         """That it is there, before TensorFlow is loaded for it."""
         if self.where.endswith(".py"):
             if not os.path.isfile(self.where):
                 raise click.UsageError(_no_file(self.where))
+            with open(self.where, "rb") as file:
+                if not may_bind(file.read(), self._names):
+                    raise self._nothing_of_that_name()
         elif os.path.sep in self.where or os.path.exists(self.where):
             raise click.UsageError(
                 f"{self.where!r} is no Python file. Give file.py[:NAME] or module[:NAME]."
@@ -69,12 +81,27 @@ class Program:
         """NAME, and what the program calls so. It finds `arguments` in `sys.argv[1:]`."""
         sys.argv = [self.where, *arguments]
         module = self._module()
-        for name in [self.name] if self.name else _DEFAULT_NAMES:
+        for name in self._names:
             if hasattr(module, name):
                 return name, getattr(module, name)
-        name = self.name or _DEFAULT_NAMES[0]
-        raise click.UsageError(
-            f"{self.where} has no {name!r}. Let it have {WANTED}, called {name}."
+        raise self._nothing_of_that_name()
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return (self.name,) if self.name else _DEFAULT_NAMES
+
+    def _nothing_of_that_name(self) -> click.UsageError:
+        if self.name:
+            return click.UsageError(
+                f"{self.where} has no {self.name!r}. Let it have {self.wanted}, called {self.name}."
+            )
+        either = " or ".join(_DEFAULT_NAMES)
+        script = f"python {self.where}" if self.where.endswith(".py") else f"python -m {self.where}"
+        old = f" (estimand run {self.where}, if it uses tf.estimator)"
+        return click.UsageError(
+            f"{self.where} has no {either}. Let it have {self.wanted}, called {either}; or say "
+            f"what it is called: {self.where}:NAME. A script that trains by itself is run by "
+            f"{script}{old if self.where.endswith('.py') else ''}."
         )
 
     def _module(self) -> ModuleType:
@@ -108,15 +135,15 @@ class Made:
         name, found = program.load(arguments)
         what = f"{name} of {program.where}"
         if callable(found) and not hasattr(found, "train_spec"):  # an Experiment has one
-            return cls.of(call(found, settings, what), what)
+            return cls.of(call(found, settings, what), what, program.wanted)
         if settings:
             raise click.UsageError(
                 f"{what} is no function, so that there is nothing to set. Let a function make it."
             )
-        return cls.of(found, what)
+        return cls.of(found, what, program.wanted)
 
     @classmethod
-    def of(cls, found: Any, what: str) -> Made:
+    def of(cls, found: Any, what: str, wanted: str = TO_EVALUATE) -> Made:
         from estimand.core.spec import EvalSpec, TrainSpec
         from estimand.estimator.estimator import Estimator
         from estimand.estimator.lifecycle.experiment import Experiment
@@ -130,7 +157,44 @@ class Made:
             fits += [isinstance(one, EvalSpec) for one in evals]
             if evals and all(fits):
                 return cls(estimator, train[0] if train else None, evals)
-        raise click.UsageError(f"{what} gives {found!r}, but has to be {WANTED}.")
+        raise click.UsageError(f"{what} gives {found!r}, but has to be {wanted}.")
+
+
+def may_bind(source: bytes, names: Collection[str]) -> bool:
+    """Whether a program may have one of the names, told without running it.
+
+    Running may take hours, if it is a script that trains. What cannot be told, may.
+
+    >>> may_bind(b"def experiment(): ...", ["experiment"]), may_bind(b"main()", ["experiment"])
+    (True, False)
+    """
+    try:
+        nodes = list(_outside_of_functions(ast.parse(source)))
+    except (SyntaxError, ValueError):  # to be told by whoever runs it
+        return True
+    return not {*names, "*", "__getattr__"}.isdisjoint(itertools.chain(*map(_bound, nodes)))
+
+
+def _outside_of_functions(node: ast.AST) -> Iterator[ast.AST]:
+    """What is run when a module is; of functions only what they make global."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from (one for one in ast.walk(child) if isinstance(one, ast.Global))
+        elif not isinstance(child, ast.ClassDef | ast.Lambda):
+            yield from _outside_of_functions(child)
+
+
+def _bound(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.alias):
+        return [(node.asname or node.name).split(".")[0]]
+    if isinstance(node, ast.Name):
+        return [node.id] if isinstance(node.ctx, ast.Store) else []
+    if isinstance(node, ast.Global):
+        return node.names
+    if isinstance(node, ast.Constant):  # as in globals()["experiment"] = ...
+        return [node.value] if isinstance(node.value, str) else []
+    return [node.name] if isinstance(node, _DEFINITIONS) else []
 
 
 # ------------------------------------------------------------------ errors

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from estimand.cli import settings
-from estimand.cli.programs import Made, Program, told_from_its_side
+from estimand.cli.programs import TO_TRAIN, Made, Program, told_from_its_side
 from estimand.cli.quiet import quiet_start
 
 
@@ -33,7 +33,8 @@ def train(
     arguments. ARGUMENTS, after --, are what PROGRAM finds in sys.argv. Run it again, and it goes
     on where it was.
     """
-    found, given = Program.parse(program).check(), settings.gather(configs, assignments)
+    found = Program.parse(program, TO_TRAIN).check()
+    given = settings.gather(configs, assignments)
     verbose = context.obj["verbose"]
     with told_from_its_side(verbose):
         with quiet_start(verbose):

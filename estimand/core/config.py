@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from estimand.core.errors import ConfigError
+from estimand.core.names import naming_unknown
 from estimand.core.tf_config import TaskConfig, TaskType, parse_tf_config
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ class RunConfig:
     service: dict[str, Any] | None = _setting("What TF_CONFIG says under 'service', if anything.")
     _session_config: tf.compat.v1.ConfigProto | None
 
+    @naming_unknown
     def __init__(
         self,
         model_dir: str | bytes | os.PathLike[str] | None = None,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
-from typing import Any
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, cast
 
 from estimand.core.errors import UnknownKeyError
 from estimand.core.tracebacks import raised_by_user, users_line
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def did_you_mean(name: Any, known: Iterable[Any]) -> str:
@@ -21,6 +25,30 @@ def did_you_mean(name: Any, known: Iterable[Any]) -> str:
     by_text = {str(one).lower(): one for one in known}
     close = difflib.get_close_matches(str(name).lower(), by_text, 1, cutoff=0.6)
     return f" Did you mean {by_text[close[0]]!r}?" if close else ""
+
+
+def naming_unknown(function: F) -> F:
+    """`function`, which says of an argument that it does not have which one may be meant.
+
+    >>> naming_unknown(lambda age: age)(aeg=3)
+    Traceback (most recent call last):
+        ...
+    TypeError: <lambda>() got an unexpected keyword argument 'aeg'. Did you mean 'age'?
+    """
+    known = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        for name in kwargs:
+            if name not in known:
+                there = [one for one in known if one != "self"]
+                meant = did_you_mean(name, there) or f" There are: {listed(there)}."
+                raise TypeError(
+                    f"{function.__qualname__}() got an unexpected keyword argument {name!r}.{meant}"
+                )
+        return function(*args, **kwargs)
+
+    return cast("F", called)
 
 
 class KnownNames(dict[str, Any]):

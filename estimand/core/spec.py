@@ -203,10 +203,15 @@ def _remade(spec: Any, changes: Mapping[str, Any]) -> Any:
     return type(spec)(**{**spec._asdict(), **changes})
 
 
+def _in_short(given: Any) -> str:
+    is_dataset = isinstance(given, tf.data.Dataset)  # which shows all its features
+    return f"a Dataset ({type(given).__name__})" if is_dataset else str(given)
+
+
 def _callable(input_fn: Any) -> Callable[..., Any]:
     if not callable(input_fn):
         raise SpecTypeError(
-            f"`input_fn` must be callable, given: {input_fn}. "
+            f"`input_fn` must be callable, given: {_in_short(input_fn)}. "
             "Pass the function itself, or lambda: make_dataset(...)."
         )
     return input_fn
@@ -256,6 +261,8 @@ def _checked_exporters(exporters: Any) -> tuple[Any, ...]:
         return ()
     if _is_exporter(exporters):
         exporters = [exporters]
+    if isinstance(exporters, str):
+        raise _not_exporters(f"{exporters!r}. Write est.BestExporter({exporters!r})")
     if not isinstance(exporters, Iterable):
         raise _not_exporters(exporters)
     exporters = tuple(exporters)

@@ -163,10 +163,13 @@ def _trace(
 def _checked_receiver(receiver: Any, mode: str) -> Any:
     if not (hasattr(receiver, "features") and hasattr(receiver, "receiver_tensors")):
         kind = "ServingInputReceiver" if mode == ModeKeys.PREDICT else "SupervisedInputReceiver"
-        raise SpecError(
-            f"The input_receiver_fn of mode {mode!r} must return an est.export.{kind}, but "
-            f"returned {type(receiver).__name__}: {receiver!r}."
-        )
+        told = f"The input_receiver_fn of mode {mode!r} must return an est.export.{kind}, but"
+        if isinstance(receiver, tf.data.Dataset):
+            raise SpecError(
+                f"{told} returned a Dataset, as an input_fn does. Make a receiver of it: "
+                "est.export.build_serving_input_receiver_fn_from_input_fn(input_fn)."
+            )
+        raise SpecError(f"{told} returned {type(receiver).__name__}: {receiver!r}.")
     return receiver
 
 

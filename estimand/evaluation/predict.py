@@ -45,9 +45,10 @@ def selected_predictions(trace: BuiltModel, predict_keys: Any) -> Any:
         )
     chosen = {k: v for k, v in predictions.items() if k in predict_keys}
     if not chosen:
+        wanted = predict_keys if isinstance(predict_keys, str) else next(iter(predict_keys), "")
         raise SpecError(
             f"Expected to run at least one output from {predictions.keys()}, "
-            f"provided {predict_keys}.{did_you_mean(next(iter(predict_keys), ''), predictions)}"
+            f"provided {predict_keys}.{did_you_mean(wanted, predictions)}"
         )
     return chosen
 

@@ -198,13 +198,13 @@ class Signature:
 
 
 def rows_in(given: Any) -> list[dict[str, Any]] | None:
-    """The rows of a list of dicts, or of a DataFrame without its missing cells; else None."""
+    """The rows of a list of dicts, or of a DataFrame, None in its missing cells; else None."""
     if hasattr(given, "columns") and hasattr(given, "to_dict") and hasattr(given, "index"):
         given = given.to_dict("records")
     elif not isinstance(given, list | tuple) or not given or not isinstance(given[0], Mapping):
         return None
     return [
-        {str(name): _plain(value) for name, value in row.items() if not _is_missing(value)}
+        {str(name): None if _is_missing(value) else _plain(value) for name, value in row.items()}
         for row in given
     ]
 

@@ -215,6 +215,7 @@ def inputs_of_rows(
         return _parsed(signature, [row for row in rows if isinstance(row, bytes)])
     named = [row for row in rows if not isinstance(row, bytes)]
     if takes_examples and only is not None and only.name not in named[0]:
+        refuse_misspelt(named, schema, first)
         return {only.name: [example_of_row(row, schema, first + i) for i, row in enumerate(named)]}
     return {
         name: [_cell(row, info, first + i) for i, row in enumerate(named)]
@@ -249,10 +250,11 @@ def _parse_spec(info: TensorInfo) -> Any:
 
 
 def _cell(row: Mapping[str, Any], info: TensorInfo, number: int) -> Any:
-    if info.name not in row:
+    if row.get(info.name) is None and not (info.name in row and info.kind):
+        there = [name for name, value in row.items() if value is not None]
         raise InputError(
             f"Row {number + 1} lacks {info.name!r}, which the signature takes as {info}. "
-            f"It has: {listed(row)}.{did_you_mean(info.name, row)}"
+            f"It has: {listed(there)}.{did_you_mean(info.name, there)}"
         )
     where = f"Row {number + 1}, {info.name!r}"
     value = _converted(row[info.name], info.dtype, where, varying=info.kind is not None)
@@ -292,6 +294,24 @@ def _converted(value: Any, dtype: str, where: str, varying: bool = False) -> Any
     return value
 
 
+def refuse_misspelt(
+    rows: Sequence[Mapping[str, Any]], schema: Mapping[str, Any], first: int = 0
+) -> None:
+    """Complain of a feature that no row has, where the rows have something else instead.
+
+    It has a default, behind which a misspelt name would hide.
+    A feature of any number of values has no default: a row without it is a row with none of them.
+    There, only a name that is much alike tells that it was meant.
+    """
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    unknown = [name for name in names if name not in schema]
+    for name, info in schema.items():
+        meant = did_you_mean(name, unknown)
+        silent = not info.get("required") and ("default" in info or meant)
+        if unknown and name not in names and silent:
+            raise _required(name, info, dict.fromkeys(names), first)
+
+
 def example_of_row(row: Mapping[str, Any], schema: Mapping[str, Any], number: int = 0) -> bytes:
     """A serialized tf.Example. Types that the schema does not tell are those of the values."""
     features = {}
@@ -315,9 +335,14 @@ def _required(
             f"Row {number + 1}, {name!r}: the cell is empty, but the model takes a {info['dtype']} "
             "there and has no default for it."
         )
+    taken = f"Row {number + 1} lacks {name!r}, which the model takes as {info['dtype']}"
+    if info.get("required"):
+        return InputError(
+            f"{taken} and has no default for. It has: {listed(row)}.{did_you_mean(name, row)}"
+        )
     return InputError(
-        f"Row {number + 1} lacks {name!r}, which the model takes as {info['dtype']} and has no "
-        f"default for. It has: {listed(row)}.{did_you_mean(name, row)}"
+        f"{taken}. It has: {listed(row)}.{did_you_mean(name, row)} To let a feature be missing in "
+        "all rows, give no names that the model does not know, or leave its value blank."
     )
 
 

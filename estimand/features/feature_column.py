@@ -23,6 +23,7 @@ import tensorflow as tf
 
 from estimand.core.errors import FeatureColumnError
 from estimand.features.layers import input_layer, linear_model, sequence_input_layer
+from estimand.features.making import checked, of_categories, of_keys, of_many_categories, of_numbers
 from estimand.features.parsing import make_parse_example_spec
 from estimand.features.quiet import no_deprecation_notices, without_notice
 
@@ -72,7 +73,7 @@ def _naming_the_file(make: Callable[..., Any]) -> Callable[..., Any]:
     """TensorFlow does not say which one it has not found."""
 
     @functools.wraps(make)
-    def checked(key: str, vocabulary_file: Any, *args: Any, **kwargs: Any) -> Any:
+    def with_file(key: str, vocabulary_file: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return make(key, vocabulary_file, *args, **kwargs)
         except ValueError as error:
@@ -83,7 +84,7 @@ def _naming_the_file(make: Callable[..., Any]) -> Callable[..., Any]:
                 f"of a text file with one word per line; the program runs in {os.getcwd()!r}."
             ) from error
 
-    return checked
+    return with_file
 
 
 def _quiet_anywhere(constructor: Callable[..., Any]) -> Callable[..., Any]:
@@ -102,7 +103,7 @@ _tf = tf.feature_column
 
 # Features that are numbers
 numeric_column = _quiet(_tf.numeric_column)
-bucketized_column = _quiet(_tf.bucketized_column)
+bucketized_column = checked(_quiet(_tf.bucketized_column), of_numbers)
 
 # Features that are one of many
 categorical_column_with_hash_bucket = _quiet(_tf.categorical_column_with_hash_bucket)
@@ -111,14 +112,18 @@ categorical_column_with_vocabulary_file = _naming_the_file(
     _quiet(_tf.categorical_column_with_vocabulary_file)
 )
 categorical_column_with_vocabulary_list = _quiet(_tf.categorical_column_with_vocabulary_list)
-crossed_column = _quiet(_tf.crossed_column)
-weighted_categorical_column = _quiet(_tf.weighted_categorical_column)
+crossed_column = checked(_quiet(_tf.crossed_column), of_keys)
+weighted_categorical_column = checked(_quiet(_tf.weighted_categorical_column), of_categories)
 
 # Categorical columns made dense
-embedding_column = _quiet(_tf.embedding_column)
-indicator_column = _quiet(_tf.indicator_column)
-shared_embeddings = _quiet_anywhere(_tf.shared_embeddings)
-shared_embedding_columns = _quiet_anywhere(tf.compat.v1.feature_column.shared_embedding_columns)
+embedding_column = checked(_quiet(_tf.embedding_column), of_categories)
+indicator_column = checked(_quiet(_tf.indicator_column), of_categories)
+shared_embeddings = checked(
+    _quiet_anywhere(_tf.shared_embeddings), of_many_categories, "shared_embeddings"
+)
+shared_embedding_columns = checked(
+    _quiet_anywhere(tf.compat.v1.feature_column.shared_embedding_columns), of_many_categories
+)
 
 # Sequences
 sequence_categorical_column_with_hash_bucket = _quiet(

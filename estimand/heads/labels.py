@@ -12,7 +12,8 @@ from estimand.heads.checks import after, require
 _NO_LABELS = (
     "You must provide a labels Tensor. Given: None. Suggested troubleshooting steps: Check that "
     "your data contains your label feature. Check that your input_fn properly parses and returns "
-    "labels."
+    "labels. An input_fn that is made of a file or a table is told which column is the label: "
+    "label_name='...'."
 )
 _SPARSE = (
     "SparseTensor labels are not supported. Labels must be a Tensor of shape "

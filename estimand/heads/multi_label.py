@@ -112,7 +112,7 @@ class MultiLabelHead(SingleHead):
                     "Labels are strings, but there is no label_vocabulary. Pass the class names in "
                     "order, label_vocabulary=[...]."
                 )
-            ids = self._vocabulary.ids(labels.values)
+            ids = self._vocabulary.ids(labels.values, one_per_row=False)
         else:
             if not labels.dtype.is_integer:
                 raise HeadError(f"Labels dtype should be integer. Instead got {labels.dtype}.")

@@ -33,9 +33,11 @@ class TwoClassHead(SingleHead):
         super().__init__(weight_column, loss_reduction, loss_fn, name)
         self._vocabulary = vocabulary_or_none(label_vocabulary)
         if self._vocabulary is not None and len(self._vocabulary) != 2:
+            count = len(self._vocabulary)
+            cure = f"Say that there are more: n_classes={count}, or est.MultiClassHead({count})."
             raise HeadError(
                 f"label_vocabulary should name 2 classes, given: {list(self._vocabulary.words)}. "
-                "For more, use MultiClassHead."
+                f"{cure if count > 2 else 'Name both.'}"
             )
 
     @property

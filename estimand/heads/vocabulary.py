@@ -22,8 +22,8 @@ class LabelVocabulary:
     >>> vocabulary.ids(tf.constant([["bird"]]))
     Traceback (most recent call last):
         ...
-    estimand.core.errors.HeadError: Labels must be >= 0. label_vocabulary (cat, dog) does not
-    contain the label bird
+    estimand.core.errors.HeadError: label_vocabulary (cat, dog) does not contain the label 'bird'
+    in row 0
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -39,8 +39,11 @@ class LabelVocabulary:
     def __reduce__(self) -> Any:
         return type(self), (self.words,)  # a table is neither copied nor pickled
 
-    def ids(self, labels: tf.Tensor) -> tf.Tensor:
-        """int64 class ids; a label that is no class is an error that names it."""
+    def ids(self, labels: tf.Tensor, *, one_per_row: bool = True) -> tf.Tensor:
+        """int64 class ids; a label that is no class is an error that names it.
+
+        `one_per_row`: the place of a label is its row, if the shape allows for that.
+        """
         if labels.dtype != tf.string:
             raise HeadError(
                 "Labels dtype should be string if there is a vocabulary. "
@@ -52,10 +55,12 @@ class LabelVocabulary:
         flat = tf.concat([tf.reshape(ids, [-1]), [0]], axis=0)  # never empty
         first_unknown = tf.argmin(flat, output_type=tf.int32)
         culprit = tf.concat([tf.reshape(labels, [-1]), [""]], axis=0)[first_unknown]
+        known = tf.get_static_value(culprit)  # at run time, the engine puts the quotes
         checks = require(
             tf.greater_equal(flat[first_unknown], 0),
-            f"Labels must be >= 0. label_vocabulary ({self._shown()}) does not contain the label",
-            culprit,
+            f"label_vocabulary ({self._shown()}) does not contain the label",
+            culprit if known is None else repr(known.decode(errors="replace")),
+            *(("in row", first_unknown) if one_per_row and _one_per_row(labels) else ()),
         )
         return after(checks, ids)
 
@@ -80,6 +85,10 @@ class LabelVocabulary:
         shown = ", ".join(self.words[:_WORDS_TO_SHOW])
         more = len(self.words) - _WORDS_TO_SHOW
         return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _one_per_row(labels: tf.Tensor) -> bool:
+    return bool(labels.shape.rank) and all(size == 1 for size in labels.shape[1:])
 
 
 def vocabulary_or_none(words: Any) -> LabelVocabulary | None:

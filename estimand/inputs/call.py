@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+
 from estimand.core.errors import InputError
 
 _OFFERED = ("mode", "params", "config", "input_context")
@@ -54,6 +56,11 @@ def _what_to_pass(given: Any) -> str:
         return (
             f"a DataFrame with the columns {names}. Write est.inputs.table_input_fn(table, "
             "label_name=...), which makes an input_fn of it."
+        )
+    if isinstance(given, tf.data.Dataset):
+        return (
+            f"a Dataset ({type(given).__name__}). Pass the function that makes it, without (); or "
+            "write one: `lambda: make_dataset(...)`."
         )
     return f"{given!r}. Pass the function itself, or wrap a value: `lambda: value`."
 

@@ -61,10 +61,25 @@ def test_categorical_column_in_a_deep_model() -> None:
         train(est.DNNClassifier([3], [C.word]))
 
 
-@pytest.mark.parametrize("columns", [["x"], "x"])
+@pytest.mark.parametrize("columns", [["x"], "x", [C.x, "x"]])
 def test_names_instead_of_columns(columns: Any) -> None:
-    with pytest.raises(ValueError, match=r"Given.*x"):
+    with pytest.raises(ValueError, match="feature_columns") as told:
         train(est.LinearClassifier(columns))
+    assert str(told.value) == (
+        "feature_columns must be a list of feature columns. Given: the string 'x'. Make a column "
+        "of it: est.feature_column.numeric_column('x') for numbers, "
+        "est.feature_column.categorical_column_with_vocabulary_list('x', [...]) for words."
+    )
+
+
+@pytest.mark.parametrize("units", [[4], 4])
+def test_units_in_the_place_of_columns(units: Any) -> None:
+    with pytest.raises(ValueError, match="feature_columns") as told:
+        train(est.DNNClassifier([C.x], units))
+    assert str(told.value) == (
+        "feature_columns must be a list of feature columns. Given: the number 4. If it is the "
+        "size of a hidden layer, say which is which: hidden_units=[4], feature_columns=[...]."
+    )
 
 
 @pytest.mark.parametrize("units", [10, None, ["a"], [0], [-3, 4], [2.5]])

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from estimand.cli.main import main
+from estimand.cli.programs import may_bind
 from tests.estimator.lifecycle import line
 
 PROGRAM = """
@@ -116,3 +117,37 @@ def test_error_on_purpose_is_told_with_the_line_that_caused_it(program: str) -> 
     assert result.exit_code == 1
     assert "in refused" in result.stderr and "save_checkpoints_steps" in result.stderr
     assert "estimand/core" not in result.stderr
+
+
+@pytest.mark.parametrize("verb", ["train", "eval"])
+def test_a_plain_script_is_not_run(verb: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = "def main():\n    experiment = 1\nopen('was_run', 'w').close()\nmain()\n"
+    Path("script.py").write_text(script)
+    result = run(verb, "script.py")
+    assert result.exit_code == 2
+    pair = "" if verb == "train" else " (estimator, eval_spec),"
+    assert result.stderr.splitlines()[-1] == (
+        "Error: script.py has no experiment or make_experiment. Let it have an est.Experiment, "
+        f"(estimator, train_spec, eval_spec),{pair} or a function that returns one of these, "
+        "called experiment or make_experiment; or say what it is called: script.py:NAME. A script "
+        "that trains by itself is run by python script.py (estimand run script.py, if it uses "
+        "tf.estimator)."
+    )
+    assert not Path("was_run").exists()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from other import *",
+        "from other import make as experiment",
+        "if True:\n    experiment = 1",
+        "def set():\n    global experiment",
+        "globals()['experiment'] = 1",
+        "def __getattr__(name): ...",
+        "no python",
+    ],
+)
+def test_what_may_have_the_name_is_run(source: str) -> None:
+    assert may_bind(source.encode(), ["experiment"])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import json
 import pathlib
 import pickle
@@ -350,3 +351,19 @@ def test_model_dir_must_agree_with_tf_config(in_cluster):
     in_cluster(model_dir="/m")
     with pytest.raises(ConfigError, match="must have the same value as the model_dir in TF_CONFIG"):
         RunConfig(model_dir="/other")
+
+
+@pytest.mark.parametrize("kind", [RunConfig, type("Mine", (RunConfig,), {})])
+def test_a_setting_that_is_misspelt(kind: type[RunConfig]) -> None:
+    with pytest.raises(TypeError) as told:
+        kind(save_checkpoint_steps=10)
+    assert str(told.value) == (
+        "RunConfig.__init__() got an unexpected keyword argument 'save_checkpoint_steps'. Did you "
+        "mean 'save_checkpoints_steps'?"
+    )
+    assert "save_checkpoints_steps" in inspect.signature(kind).parameters
+
+
+def test_a_setting_that_is_like_no_other() -> None:
+    with pytest.raises(TypeError, match=r"'zzz'\. There are: 'model_dir', 'tf_random_seed', "):
+        RunConfig(zzz=1)

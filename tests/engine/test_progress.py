@@ -264,13 +264,20 @@ def test_an_evaluation_may_leave_no_trace(clock, console, terminal):
 # ---------------------------------------------------------------- faults
 
 
+def test_a_run_that_is_interrupted_has_not_failed(clock, console, terminal):
+    with pytest.raises(KeyboardInterrupt), Progress(10, console=console, clock=clock) as progress:
+        run(progress, clock, range(1, 5), 0.25)
+        raise KeyboardInterrupt
+    assert terminal.lines[0].endswith("elapsed 0:01  stopped early")
+
+
 def test_an_exception_passes_and_leaves_a_clean_screen(clock, console, terminal, log):
     with pytest.raises(KeyError), Progress(10, console=console, clock=clock) as progress:
         run(progress, clock, range(1, 5), 0.25)
         raise KeyError("theirs")
     log.info("next")
     assert terminal.lines == [
-        "training  4/10 steps  4 steps/s  loss 0.25  elapsed 0:01  stopped early",
+        "training  4/10 steps  4 steps/s  loss 0.25  elapsed 0:01  failed",
         "next",
     ]
 

@@ -96,7 +96,9 @@ def nan_input_fn():
 def test_training_shows_the_table_before_it_fails_with_nan(tmp_path, caplog):
     with pytest.raises(est.NanLossDuringTrainingError), caplog.at_level(logging.WARNING):
         est.Estimator(model_fn, tmp_path).train(nan_input_fn, steps=3)
-    assert "feature 'x'  1 of 64 values are NaN or infinite" in caplog.text
+    [table] = [one for one in caplog.records if "likely not meant" in one.message]
+    assert table.name == "estimand"
+    assert "feature 'x'  1 of 64 values are NaN or infinite" in table.message
 
 
 def test_the_check_can_be_left_out(tmp_path, caplog):

@@ -45,3 +45,12 @@ def test_what_needs_no_batch_is_done_once_for_each(tmp_path: Path, mode: str, co
     estimator = est.Estimator(counting, config=config).train(rows(count))
     values = [estimator.get_variable_value(name) for name in ("global_step", "counted")]
     assert values == [count, count]
+
+
+def test_the_last_line_tells_all_steps(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "estimand")
+    config = est.RunConfig(tmp_path, block_mode="plain", tf_random_seed=3)
+    est.Estimator(counting, config=config).train(rows(40))
+    lines = [line for line in caplog.messages if line.startswith("training  ")]
+    assert lines[-1].startswith("training  40 steps")
+    assert "loss 39" in lines[-1]

@@ -214,15 +214,48 @@ def test_labels_are_used_in_predict(tmp_path: Path, how: str) -> None:
     assert told.value.__cause__ is not None
 
 
-def test_a_label_is_out_of_range(tmp_path: Path) -> None:
-    def one_is_five():
-        wrong = np.where(np.arange(64) == 11, 5, LABELS)
+@pytest.mark.parametrize(
+    ("label", "told"),
+    [
+        (5, "Labels must be <= n_classes - 1, which is 2: this batch has the label 5 in row 11."),
+        (-1, "Labels must be >= 0: this batch has the label -1 in row 11."),
+    ],
+)
+def test_a_label_is_out_of_range(label: int, told: str, tmp_path: Path) -> None:
+    def one_is_wrong():
+        wrong = np.where(np.arange(64) == 11, label, LABELS)
         return tf.data.Dataset.from_tensor_slices(({"age": ROWS[:, 0]}, wrong)).batch(32)
 
     model = est.LinearClassifier(COLUMNS[1:], str(tmp_path), n_classes=3, config=config())
-    assert message(lambda: model.train(one_is_five, steps=1)) == (
-        "Labels must be >= 0. Labels must be <= n_classes - 1, which is 2. This batch has the "
-        "label 5 in row 11"
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        model.train(one_is_wrong, steps=1)
+    assert message(lambda: model.train(one_is_wrong, steps=1)) == (
+        f"{told} This model takes labels from 0 to 2; n_classes says so."
+    )
+
+
+def test_a_label_is_not_in_the_vocabulary(tmp_path: Path) -> None:
+    def one_is_unknown():
+        words = np.where(
+            np.arange(64) == 11, "may bé".encode(), np.where(LABELS == 1, b"yes", b"no")
+        )
+        return tf.data.Dataset.from_tensor_slices(({"age": ROWS[:, 0]}, words)).batch(32)
+
+    model = est.LinearClassifier(
+        COLUMNS[1:], str(tmp_path), label_vocabulary=["no", "yes"], config=config()
+    )
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        model.train(one_is_unknown, steps=1)
+    assert message(lambda: model.train(one_is_unknown, steps=1)) == (
+        "label_vocabulary (no, yes) does not contain the label 'may bé' in row 11"
+    )
+
+
+def test_a_vocabulary_has_more_words_than_classes() -> None:
+    words = ["no", "yes", "maybe"]
+    assert message(lambda: est.LinearClassifier(COLUMNS, label_vocabulary=words)) == (
+        "label_vocabulary should name 2 classes, given: ['no', 'yes', 'maybe']. Say that there "
+        "are more: n_classes=3, or est.MultiClassHead(3)."
     )
 
 

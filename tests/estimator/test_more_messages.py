@@ -140,6 +140,79 @@ def test_a_table_is_given_in_the_place_of_an_input_function(tmp_path: Path) -> N
     )
 
 
+def test_a_dataset_is_given_in_the_place_of_its_function(tmp_path: Path) -> None:
+    dataset = with_labels(LABELS)()
+    model = est.LinearClassifier(COLUMNS, str(tmp_path), config=config())
+    assert message(lambda: model.train(dataset)) == (
+        "input_fn must be callable, given: a Dataset (_BatchDataset). Pass the function that makes "
+        "it, without (); or write one: `lambda: make_dataset(...)`."
+    )
+    assert message(lambda: est.TrainSpec(dataset)) == (
+        "`input_fn` must be callable, given: a Dataset (_BatchDataset). Pass the function itself, "
+        "or lambda: make_dataset(...)."
+    )
+
+
+def test_nobody_said_which_column_is_the_label(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("age,rich\n31,0\n47,1\n")
+    model = est.LinearClassifier([fc.numeric_column("age")], str(tmp_path), config=config())
+    told = message(lambda: model.train(est.inputs.csv_input_fn(tmp_path / "t.csv"), steps=1))
+    assert told.endswith("is told which column is the label: label_name='...'.")
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_a_file_is_separated_by_something_else(tmp_path: Path, delimiter: str) -> None:
+    (tmp_path / "t.csv").write_text("age,rich\n31,0\n47,1\n".replace(",", delimiter))
+    read = est.inputs.csv_input_fn(tmp_path / "t.csv", label_name="rich")
+    assert message(lambda: read(mode="train")) == (
+        f"csv_input_fn: the data has one column, {f'age{delimiter}rich'!r}. If its fields are "
+        f"separated by {delimiter!r}, say field_delim={delimiter!r}."
+    )
+
+
+# What train_and_evaluate, predict and exports are given
+
+
+def test_an_exporter_is_given_by_its_name() -> None:
+    assert message(lambda: est.EvalSpec(with_labels(LABELS), exporters="best")) == (
+        "`exporters` must be an Exporter, an iterable of Exporter, or `None`, found 'best'. Write "
+        "est.BestExporter('best')."
+    )
+
+
+def test_the_specs_are_swapped(tmp_path: Path) -> None:
+    model = est.LinearClassifier(COLUMNS, str(tmp_path), config=config())
+    train_spec, eval_spec = est.TrainSpec(with_labels(LABELS)), est.EvalSpec(with_labels(LABELS))
+    assert message(lambda: est.train_and_evaluate(model, eval_spec, train_spec)) == (
+        "`train_spec` must have type `tf.estimator.TrainSpec`. Got: <class "
+        "'estimand.core.spec.EvalSpec'>. The TrainSpec comes first: train_and_evaluate(estimator, "
+        "train_spec, eval_spec)."
+    )
+
+
+def test_one_key_of_the_predictions_is_misspelt(tmp_path: Path) -> None:
+    model = est.LinearClassifier(
+        [fc.numeric_column("x", shape=ROWS.shape[1])], str(tmp_path), config=config()
+    )
+    model.train(with_labels(LABELS), steps=1)
+    rows = model.predict(with_labels(LABELS), predict_keys="probability")
+    assert message(lambda: next(rows)).endswith(
+        "provided probability. Did you mean 'probabilities'?"
+    )
+
+
+def test_an_input_function_is_given_in_the_place_of_a_receiver(tmp_path: Path) -> None:
+    model = est.LinearClassifier(
+        [fc.numeric_column("x", shape=ROWS.shape[1])], str(tmp_path), config=config()
+    )
+    model.train(with_labels(LABELS), steps=1)
+    assert message(lambda: model.export_saved_model(tmp_path / "out", with_labels(LABELS))) == (
+        "The input_receiver_fn of mode 'infer' must return an est.export.ServingInputReceiver, but "
+        "returned a Dataset, as an input_fn does. Make a receiver of it: "
+        "est.export.build_serving_input_receiver_fn_from_input_fn(input_fn)."
+    )
+
+
 # Columns
 
 

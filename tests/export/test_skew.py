@@ -113,6 +113,33 @@ def test_a_column_that_is_misspelt_is_named(trained: dict[str, Any], tmp_path: P
     )
 
 
+def test_a_misspelt_column_does_not_hide_behind_a_default(
+    trained: dict[str, Any], tmp_path: Path
+) -> None:
+    told = (
+        "Row 1 lacks 'job', which the model takes as string. It has: 'age', 'jobb', 'hours'. Did "
+        "you mean 'jobb'? To let a feature be missing in all rows, give no names that the model "
+        "does not know, or leave its value blank."
+    )
+    assert predicted(trained, "age,jobb,hours\n31,clerk,40\n", tmp_path) == f"Error: {told}"
+    frame = pd.DataFrame({"age": [31], "jobb": ["clerk"], "hours": [40.0]})
+    with (
+        est.load_model(trained["export"]) as model,
+        pytest.raises(InputError, match=re.escape(told)),
+    ):
+        model.signatures["predict"](frame)
+
+
+def test_a_default_stands_for_a_column_that_is_absent_or_blank(trained: dict[str, Any]) -> None:
+    with est.load_model(trained["export"]) as model:
+        predict = model.signatures["predict"]
+        known = predict([{"age": 31, "job": "none", "hours": 40.0}])["probabilities"]
+        absent = predict([{"age": 31, "hours": 40.0}])["probabilities"]
+        blank = pd.DataFrame({"age": [31], "job": [np.nan], "hours": [40.0], "rich": [1]})
+        np.testing.assert_array_equal(absent, known)
+        np.testing.assert_array_equal(predict(blank)["probabilities"], known)
+
+
 def test_show_lists_the_features_that_examples_hold(trained: dict[str, Any]) -> None:
     result = CliRunner().invoke(main, ["show", trained["export"]], terminal_width=200)
     rows = [re.sub(r"[│┃\s]+", " ", line).strip() for line in result.output.splitlines()]

@@ -110,6 +110,75 @@ def test_long_lists_of_features_are_cut() -> None:
     assert "'f020'" not in str(caught.value)
 
 
+NUMBERS = fc.numeric_column("tenure")
+WRONG_PARTS: dict[str, tuple[Callable[[], Any], str]] = {
+    "embedding_of_numbers": (
+        lambda: fc.embedding_column(NUMBERS, 3),
+        "Unsupported input type. Input must be a CategoricalColumn. Given to embedding_column: the "
+        "NumericColumn 'tenure'. A model takes numbers without embedding_column; or put them into "
+        "buckets first: bucketized_column(numeric_column('tenure'), boundaries=[...]).",
+    ),
+    "shared_embedding_of_numbers": (
+        lambda: fc.shared_embeddings([NUMBERS], 3),
+        "Unsupported input type. Input must be a CategoricalColumn. Given to shared_embeddings: "
+        "the NumericColumn 'tenure'. A model takes numbers without shared_embeddings; or put them "
+        "into buckets first: bucketized_column(numeric_column('tenure'), boundaries=[...]).",
+    ),
+    "indicator_of_a_name": (
+        lambda: fc.indicator_column("plan"),
+        "Unsupported input type. Input must be a CategoricalColumn. Given to indicator_column: the "
+        "string 'plan'. Write indicator_column(categorical_column_with_vocabulary_list('plan', "
+        "[...])), with the words there are.",
+    ),
+    "buckets_of_a_name": (
+        lambda: fc.bucketized_column("tenure", [5, 10]),
+        "source_column must be a column generated with numeric_column(). Given: the string "
+        "'tenure'. Write bucketized_column(numeric_column('tenure'), [5, 10]).",
+    ),
+    "buckets_of_words": (
+        lambda: fc.bucketized_column(hashed("plan"), [5, 10]),
+        "source_column must be a column generated with numeric_column(). Given: the "
+        "HashedCategoricalColumn 'plan'. Only numbers can be put into buckets; words are "
+        "categories as they are.",
+    ),
+    "boundaries_not_sorted": (
+        lambda: fc.bucketized_column(NUMBERS, [10, 5]),
+        "boundaries must be a sorted list. Given for the column 'tenure': [10, 5]. Each has to be "
+        "larger than the one before: [5, 10].",
+    ),
+    "boundaries_no_list": (
+        lambda: fc.bucketized_column(NUMBERS, 5),
+        "boundaries must be a sorted list. Given for the column 'tenure': 5. Write numbers in a "
+        "list, each larger than the one before: boundaries=[1, 10, 100].",
+    ),
+    "cross_of_numbers": (
+        lambda: fc.crossed_column([NUMBERS, "plan"], 10),
+        "Unsupported key type. All keys must be either string, or categorical column except "
+        "HashedCategoricalColumn. Given: the NumericColumn 'tenure'. Put them into buckets first: "
+        "bucketized_column(numeric_column('tenure'), boundaries=[...]).",
+    ),
+    "cross_of_a_hash": (
+        lambda: fc.crossed_column([hashed("city"), "plan"], 10),
+        "Unsupported key type. All keys must be either string, or categorical column except "
+        "HashedCategoricalColumn. Given: the HashedCategoricalColumn 'city'. A cross hashes by "
+        "itself: give the name 'city' in its place.",
+    ),
+    "cross_of_a_name": (
+        lambda: fc.crossed_column("plan", 10),
+        "keys must be a list with length > 1. Given: 'plan'. Write crossed_column(['plan', "
+        "'another feature'], hash_bucket_size).",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_PARTS)
+def test_what_a_column_cannot_be_made_of(case: str) -> None:
+    make, message = WRONG_PARTS[case]
+    with pytest.raises(est.errors.FeatureColumnError) as caught:
+        make()
+    assert str(caught.value) == message
+
+
 WRONG_COLUMNS: dict[str, tuple[Callable[[], Any], str]] = {
     "a_string": (lambda: "age", "must be a list of feature columns. Given: 'age'"),
     "a_string_in_a_list": (lambda: ["age"], "Items of feature_columns must be a FeatureColumn"),

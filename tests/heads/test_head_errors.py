@@ -197,7 +197,7 @@ BATCHES: dict[str, tuple[Any, Any, Any, Any, str]] = {
         ["cat", "dog", "bird", "cow"],
         THREE_LOGITS,
         {},
-        r"label_vocabulary \(cat, dog, cow\) does not contain the label bird$",
+        r"label_vocabulary \(cat, dog, cow\) does not contain the label '?bird'? in row 2$",
     ),
     "labels_by_name": (
         est.BinaryClassHead,

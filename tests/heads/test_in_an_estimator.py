@@ -224,7 +224,7 @@ def test_a_label_out_of_range_stops_the_run_and_is_named(verb: str, tmp_path: An
     estimator = est.Estimator(linear(est.MultiClassHead(3)), config=config(tmp_path))
     with pytest.raises(
         tf.errors.InvalidArgumentError,
-        match=r"<= n_classes - 1, which is 2\. This batch has the label 5 in row \d+(\n|$)",
+        match=r"<= n_classes - 1, which is 2: this batch has the label 5 in row \d+\. This model",
     ):
         getattr(estimator, verb)(inputs(labels))
 
@@ -237,7 +237,7 @@ def test_a_label_that_is_not_in_the_vocabulary_is_named(verb: str, tmp_path: Any
     estimator = est.Estimator(linear(head), config=config(tmp_path))
     with pytest.raises(
         tf.errors.InvalidArgumentError,
-        match=r"label_vocabulary \(low, middle, high\) does not contain the label huge(\n|$)",
+        match=r"\(low, middle, high\) does not contain the label 'huge' in row \d+(\n|$)",
     ):
         getattr(estimator, verb)(inputs(labels))
 

@@ -192,7 +192,8 @@ def test_few_texts_among_numbers_are_pointed_out(
     (tmp_path / "t.csv").write_text(f"weight,word\n{rows}oops,w\n")
     csv_input_fn(tmp_path / "t.csv")(mode="train")
     csv_input_fn(tmp_path / "t.csv", column_defaults={"weight": str})(mode="train")
-    [message] = caplog.messages
+    [(logger, _, message)] = caplog.record_tuples
+    assert logger == "estimand"
     assert "column 'weight' is read as text, because 1 of its first 41 values" in message
     assert "('oops')" in message
     assert "column_defaults={'weight': tf.float32}" in message

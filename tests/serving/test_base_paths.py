@@ -83,6 +83,15 @@ def test_one_version_of_the_flags_is_served_alone() -> None:
         (["{census}", "--model_base_path=x"], "Give DIRECTORY or --model_base_path, not both."),
         (["/nowhere/at/all"], "There is no directory /nowhere/at/all."),
         (
+            ["{census}/checkpoint"],
+            "{census}/checkpoint is a file. Give the directory of an exported model, or a "
+            "model_dir with one. In {census} there are: export.",
+        ),
+        (
+            ["{census}/.."],
+            "{census}/.. is no model_dir, but has some. Give one:\n  estimand serve ",
+        ),
+        (
             ["{census}/export/bets"],
             "There is no directory {census}/export/bets. In {census}/export there are: best.",
         ),

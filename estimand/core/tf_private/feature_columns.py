@@ -25,6 +25,7 @@ NumericColumn = new.NumericColumn
 SequenceCategoricalColumn = new.SequenceCategoricalColumn
 SequenceNumericColumn = sequence.SequenceNumericColumn
 SharedEmbeddingColumn = new.SharedEmbeddingColumn
+V1NumericColumn = old._NumericColumn
 V1SharedEmbeddingColumn = old._SharedEmbeddingColumn
 VocabularyFileCategoricalColumn = new.VocabularyFileCategoricalColumn
 VocabularyListCategoricalColumn = new.VocabularyListCategoricalColumn
@@ -34,7 +35,8 @@ WeightedCategoricalColumn = new.WeightedCategoricalColumn
 def of_version_1(columns: Any) -> list[Any]:
     """Those of the columns that were made by the functions of TensorFlow 1."""
     given = [columns] if isinstance(columns, AnyColumn) else list(columns or ())
-    return [c for c in given if not isinstance(c, types.FeatureColumn)]
+    known = [c for c in given if isinstance(c, AnyColumn)]
+    return [c for c in known if not isinstance(c, types.FeatureColumn)]
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ class Progress:
     ) -> None:
         if not self._told:
             return
-        last = self._last_line(stopped=kind is not None)
+        last = self._last_line(_ending(kind))
         if self._leave:
             voice.tell("%s", last, about=voice.PROGRESS)
         self._showing.close()
@@ -201,13 +201,13 @@ class Progress:
             left = max(0, self._total - self._step) / rate
         return self._joined(rate, now, f"left {_format_seconds(left)}" if left is not None else "")
 
-    def _last_line(self, stopped: bool) -> str:
+    def _last_line(self, ending: str) -> str:
         now = self._clock()
         elapsed = now - self._started_at
         rate = self._rate.overall
         if rate is None and elapsed > 0:  # Over before there were two measurements.
             rate = (self._step - self._start_step) / elapsed
-        return self._joined(rate, now, "stopped early" if stopped else "")
+        return self._joined(rate, now, ending)
 
     def _joined(self, rate: float | None, now: float, ending: str) -> str:
         total = f"/{self._total:,}" if self._total is not None else ""
@@ -220,6 +220,13 @@ class Progress:
             ending,
         ]
         return "  ".join(part for part in parts if part)
+
+
+def _ending(kind: type[BaseException] | None) -> str:
+    """What an exception makes of a run: Ctrl-C and sys.exit are wishes, the others are faults."""
+    if kind is None:
+        return ""
+    return "failed" if issubclass(kind, Exception) else "stopped early"
 
 
 class _Rate:

@@ -38,7 +38,17 @@ _IN_A_HISTOGRAM = re.compile(
     r"(?:(?:StatefulPartitionedCall(?:_\d+)?/)*step(?:_\d+)?/)?(\S+)"
 )
 # The parts of a sentence by which heads, and EstimatorSpec, insist on something.
-_OF_OUR_OWN = re.compile(r"^assertion failed: \[((?:Labels must|The loss that) .*)\]$", re.DOTALL)
+_OF_OUR_OWN = re.compile(
+    r"^assertion failed: \[((?:Labels must|label_vocabulary|The loss that) .*)\]$", re.DOTALL
+)
+# These hold what tf.estimator said of all labels out of range, whichever end they are at.
+_OF_THE_RANGE = re.compile(
+    r"^Labels must be >= 0\. (Labels must be <= \S+ - 1, which is (\d+))\. "
+    r"(This batch has the label (\S+)|The labels of this batch go from \S+ to (\S+))(.*)$"
+)
+_OF_THE_VOCABULARY = re.compile(
+    r"^(label_vocabulary \(.*\) does not contain the label) (.*?)( in row \d+)?$", re.DOTALL
+)
 _LABEL_OUT_OF_RANGE = re.compile(
     r"^Received a label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)\."
 )
@@ -103,6 +113,8 @@ def plain_text(message: str) -> str:
     'Not a number'
     >>> plain_text("assertion failed: [Labels must be <= 2. This batch has the label] [5]")
     'Labels must be <= 2. This batch has the label 5'
+    >>> plain_text("assertion failed: [label_vocabulary (a) does not contain the label] [b c]")
+    "label_vocabulary (a) does not contain the label 'b c'"
     """
     text = _NOISE.sub("", message).strip()
     several = _FIRST_OF_SEVERAL.match(text)
@@ -110,7 +122,7 @@ def plain_text(message: str) -> str:
         text = several.group(1).strip()
     sentence = _OF_OUR_OWN.match(text)
     if sentence:
-        return sentence.group(1).replace("] [", " ")
+        return _sentence_on_labels(sentence.group(1).replace("] [", " "))
     unfit = _IN_A_HISTOGRAM.match(text)
     if unfit:
         return unfit_for_histogram(unfit.group(2), unfit.group(1))
@@ -118,6 +130,28 @@ def plain_text(message: str) -> str:
     if wrong_label:
         return label_out_of_range(*wrong_label.groups())
     return _OF_A_STAGE.sub(r"In a function given to the Dataset's \1: ", text)
+
+
+def _sentence_on_labels(text: str) -> str:
+    word = _OF_THE_VOCABULARY.match(_unescaped(text))
+    if word:
+        return f"{word[1]} {word[2]!r}{word[3] or ''}"
+    number = _OF_THE_RANGE.match(text)
+    if not number:
+        return text
+    largest = int(number[2])
+    too_large = float(number[4] or number[5]) > largest
+    rule = number[1] if too_large else "Labels must be >= 0"
+    found = f"{number[3][0].lower()}{number[3][1:]}{number[6]}"
+    return f"{rule}: {found}. This model takes labels from 0 to {largest}; n_classes says so."
+
+
+def _unescaped(text: str) -> str:
+    """Words as they were given to an assertion, which writes all but ASCII as in C."""
+    if not text.isascii():
+        return text
+    octets = text.encode().decode("unicode_escape", "replace").encode("latin-1", "replace")
+    return octets.decode(errors="replace")
 
 
 def label_out_of_range(label: str, classes: str) -> str:

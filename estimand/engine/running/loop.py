@@ -274,6 +274,8 @@ class TrainingLoop:
         if self._step > before and last is not None:
             self.last_loss = last
             self._check_loss()
+        if self._step > before:
+            self._on_block(self._step, self.last_loss)
 
     def _check_loss(self) -> None:
         watching = self._hooks.bound

@@ -73,7 +73,11 @@ def _check(estimator: Any, train_spec: Any) -> None:
             "Pass an est.Estimator, or one of its subclasses."
         )
     if not isinstance(train_spec, TrainSpec):
+        cure = "Write est.TrainSpec(input_fn, max_steps=1000)."
+        if isinstance(train_spec, EvalSpec):
+            cure = (
+                "The TrainSpec comes first: train_and_evaluate(estimator, train_spec, eval_spec)."
+            )
         raise SpecTypeError(
-            f"`train_spec` must have type `tf.estimator.TrainSpec`. Got: {type(train_spec)}. "
-            "Write est.TrainSpec(input_fn, max_steps=1000)."
+            f"`train_spec` must have type `tf.estimator.TrainSpec`. Got: {type(train_spec)}. {cure}"
         )

@@ -18,7 +18,7 @@ from estimand.engine.tracing.trace import Trace, pack_batch
 from estimand.features.oov import out_of_vocabulary
 from estimand.inputs.contract import ModelInput
 
-_log = logging.getLogger("tensorflow")
+_log = logging.getLogger("estimand")
 
 # In fewer rows than this a column may well be constant by chance.
 _FEWEST_ROWS = 16

@@ -123,6 +123,7 @@ def make_columns(
             f"{where}: columns have the same name: {', '.join(map(repr, repeated))}. Pass other "
             "names: column_names=[...]."
         )
+    _check_delimiter(where, names, sample)
     chosen = _selected(where, names, select)
     given = _given_defaults(where, names, chosen, column_defaults)
     guessed = _guess_types(len(names), sample, dialect.na_value)
@@ -132,6 +133,19 @@ def make_columns(
             values = [row[column.index] for row in sample if len(row) == len(names)]
             _warn_of_few_texts(where, column.name, [v for v in values if v])
     return CsvColumns(tuple(names), tuple(read), dialect)
+
+
+def _check_delimiter(where: str, names: Sequence[str], sample: Sequence[Sequence[str]]) -> None:
+    """One column, and another delimiter as often in each row as in the name, are several."""
+    if len(names) != 1 or not sample:
+        return
+    for delimiter in ";\t|":
+        count = names[0].count(delimiter)
+        if count and all(len(row) == 1 and row[0].count(delimiter) == count for row in sample):
+            raise InputError(
+                f"{where}: the data has one column, {names[0]!r}. If its fields are separated by "
+                f"{delimiter!r}, say field_delim={delimiter!r}."
+            )
 
 
 def _warn_of_few_texts(where: str, name: str, values: Sequence[str]) -> None:
@@ -149,7 +163,7 @@ def _warn_of_few_texts(where: str, name: str, values: Sequence[str]) -> None:
 
 @functools.cache  # an input function is called for every evaluation
 def _warn_once(text: str) -> None:
-    logging.getLogger("tensorflow").warning(text)
+    logging.getLogger("estimand").warning(text)
 
 
 def check_known(where: str, what: str, wanted: Iterable[str], names: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from estimand.export.arrays import TensorInfo
 from estimand.export.composites import fed_arrays, joined_values
 from estimand.export.example_features import feature_text
 from estimand.export.reading import describe_signature
-from estimand.export.rows import example_of_row, inputs_of_rows
+from estimand.export.rows import example_of_row, inputs_of_rows, refuse_misspelt
 from estimand.serving.inference.composite_names import part_names
 
 
@@ -149,7 +149,7 @@ def _of_frame(signature: RemoteSignature, frame: Any, known: Known) -> dict[str,
     if signature.inputs.keys() <= set(names):
         return {name: _column(frame[name]) for name in signature.inputs}
     rows = [
-        {str(name): value for name, value in row.items() if not _is_missing(value)}
+        {str(name): None if _is_missing(value) else value for name, value in row.items()}
         for row in frame.to_dict("records")
     ]
     return _of_rows(signature, rows, known, names)
@@ -270,7 +270,7 @@ def to_examples(given: Any, features: Mapping[str, Any]) -> list[Any]:
 
     if is_frame(given):
         given = [
-            {str(k): v for k, v in row.items() if not _is_missing(v)}
+            {str(k): None if _is_missing(v) else v for k, v in row.items()}
             for row in given.to_dict("records")
         ]
     if isinstance(given, Mapping | bytes) or not isinstance(given, Sequence):
@@ -278,6 +278,7 @@ def to_examples(given: Any, features: Mapping[str, Any]) -> list[Any]:
             f"Give a list of examples, each a dict of features, or a DataFrame; was given a "
             f"{type(given).__name__}."
         )
+    refuse_misspelt([_plain_row(one) for one in given if isinstance(one, Mapping)], features)
     found = []
     for number, one in enumerate(given):
         if isinstance(one, Mapping):

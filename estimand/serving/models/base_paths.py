@@ -9,6 +9,7 @@ from estimand.core.errors import ConfigError
 from estimand.serving.models import disk
 
 _MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt", "model.tflite")
+_SHOWN = 6
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,11 @@ def find(directory: str) -> Found:
     if "://" in directory:
         return Found(_name(directory.rstrip("/")), directory, f"the versions in {directory}")
     path = os.path.abspath(directory)
+    if os.path.isfile(path):
+        raise ConfigError(
+            f"{directory} is a file. Give the directory of an exported model, or a model_dir with "
+            f"one.{_beside(path)}"
+        )
     if not os.path.isdir(path):
         raise ConfigError(f"There is no directory {directory}.{_beside(path)}")
     if _is_model(path):
@@ -45,6 +51,10 @@ def find(directory: str) -> Found:
     if exports:
         which = "\n".join(f"  estimand serve {os.path.relpath(one)}" for one in exports)
         raise ConfigError(f"There are several models below {directory}. Give one:\n{which}")
+    runs = sorted(one.path for one in os.scandir(path) if one.is_dir() and _exports_below(one.path))
+    if runs:
+        which = "\n".join(f"  estimand serve {os.path.relpath(one)}" for one in runs[:_SHOWN])
+        raise ConfigError(f"{directory} is no model_dir, but has some. Give one:\n{which}")
     has = ", ".join(sorted(os.listdir(path))[:6]) or "nothing"
     raise ConfigError(
         f"There is no exported model in {directory} or its export folder; it has: {has}. Export "
