@@ -78,7 +78,10 @@ ENTRIES = {
     "migrate": Entry(
         "estimand.cli.migrate:migrate",
         "Say what of tf.estimator code runs as it is.",
-        {"check": ("estimand migrate check src/", "estimand migrate check old.py --all")},
+        {
+            "check": ("estimand migrate check src/", "estimand migrate check old.py --all"),
+            "fix": ("estimand migrate fix src/", "estimand migrate fix old.py --write"),
+        },
     ),
     "new": Entry(
         "estimand.cli.new:new",

@@ -43,6 +43,7 @@ MISSING = {
     "label": ["--model", NOWHERE, "x.png"],
     "launch": [f"{NOWHERE}.py"],
     "migrate check": [NOWHERE],
+    "migrate fix": [NOWHERE],
     "predict": [NOWHERE, "--input", f"{NOWHERE}.csv"],
     "query": ["localhost:1", "m", "--input", f"{NOWHERE}.csv"],
     "records make": [f"{NOWHERE}.csv", "x"],

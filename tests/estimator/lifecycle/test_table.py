@@ -107,7 +107,7 @@ def test_the_end_tells_the_best_the_export_and_what_to_type(
     (exports / "1700000000").mkdir(parents=True)
     (exports / "1700000000" / "saved_model.pb").touch()
     results = {"accuracy": 0.875, "label/mean": 0.5, "loss": 0.25, "global_step": 1500}
-    Record(results, "1700000000", "model.ckpt-1500").save(str(exports))
+    Record(results, "1700000000", "model.ckpt-1500").save(str(exports.parents[1]), str(exports))
     spec = EvalSpec(lambda: None, name="dev", exporters=[BestExporter("best", lambda: None)])
     one = SpecEvaluator(None, spec)
     assert list(closing_lines(str(tmp_path / "runs" / "a b"), [one])) == [
