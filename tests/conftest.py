@@ -21,8 +21,14 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # has to be there before Ten
 settings.register_profile("estimand", deadline=None)
 settings.load_profile("estimand")
 
-# Run by hand with another TensorFlow, to make the numbers that tests compare with.
-collect_ignore_glob = ["*/fixtures/make*.py", "*/data/make*.py", "*/make_fixtures.py"]
+collect_ignore_glob = [
+    # Run by hand with another TensorFlow, to make the numbers that tests compare with.
+    "*/fixtures/make*.py",
+    "*/data/make*.py",
+    "*/make_fixtures.py",
+    # Import packages that are installed for `make corpus` only.
+    "legacy/corpus/programs/*.py",
+]
 
 # Set by pytest itself, and by third parties when they are first imported inside a test.
 FOREIGN_VARIABLES = frozenset(
@@ -35,6 +41,7 @@ FOREIGN_VARIABLES = frozenset(
         "TF2_BEHAVIOR",
         "TPU_ML_PLATFORM",
         "TPU_ML_PLATFORM_VERSION",
+        "_RJEM_MALLOC_CONF",
     }
 )
 SECONDS_TO_WIND_DOWN = 5.0
@@ -44,11 +51,25 @@ MOST_NEW_DESCRIPTORS = 16
 KEPT_OPEN = ("events.out.tfevents", "/site-packages/", "/dev/")
 
 
+@pytest.hookimpl(tryfirst=True)  # before those that are marked are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests first, then large ones: no process waits for the last at the end."""
+    mark_what_is_left_to_make_full(items)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     size = collections.Counter(item.path for item in items)
     items.sort(key=lambda item: (item.path not in slow, -size[item.path], str(item.path)))
+
+
+def mark_what_is_left_to_make_full(items: list[pytest.Item]) -> None:
+    """Of the parameters of a test with the marker sample(n), all but every nth are marked full."""
+    before: collections.Counter[str] = collections.Counter()
+    for item in items:
+        sample = item.get_closest_marker("sample")
+        if sample is not None:
+            test = item.nodeid.partition("[")[0]
+            if before[test] % sample.args[0]:
+                item.add_marker("full")
+            before[test] += 1
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,8 @@ What they reach is what any other model has to beat.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -17,7 +18,9 @@ from estimand.canned.training import (
     OptimizerChoice,
     regression_head,
 )
+from estimand.core.config import RunConfig
 from estimand.core.errors import HeadTypeError, InputError
+from estimand.core.handles import FeatureColumn, Optimizer
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.tracing.minimize import minimize
@@ -72,7 +75,7 @@ def _batch_size(features: Any, weight_key: str | None) -> tf.Tensor:
             f"examples a batch has. Given: {sorted(features)}."
         )
     message = "The features of a batch must all have the same first dimension."
-    checks = [_v1.assert_equal(sizes[0], other, message=message) for other in sizes[1:]]
+    checks = [_v1.assert_equal(sizes[0], size, message=message) for size in sizes[1:]]
     with tf.control_dependencies([check for check in checks if check is not None]):
         return tf.identity(sizes[0])
 
@@ -100,6 +103,15 @@ def _key(weight_column: Any) -> str | None:
 class BaselineClassifier(Estimator):
     """Predicts the share of each class in the labels.
 
+    Args:
+      model_dir: where checkpoints and event files live; training continues from there.
+      n_classes: how many classes there are.
+      weight_column: name of the feature, or numeric column, that weighs examples.
+      label_vocabulary: the words that labels are, in the order of the class numbers.
+      optimizer: a name, a Keras or v1 optimizer, or a function that returns one.
+      config: a RunConfig.
+      loss_reduction: "sum_over_batch_size", which is the mean, or "sum".
+
     >>> import estimand as est, numpy as np, tensorflow as tf
     >>> def input_fn():
     ...     labels = np.array([1, 1, 1, 0])
@@ -113,13 +125,13 @@ class BaselineClassifier(Estimator):
 
     def __init__(
         self,
-        model_dir: Any = None,
+        model_dir: str | os.PathLike[str] | None = None,
         n_classes: int = 2,
-        weight_column: Any = None,
-        label_vocabulary: Any = None,
-        optimizer: Any = "Ftrl",
-        config: Any = None,
-        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+        weight_column: str | FeatureColumn | None = None,
+        label_vocabulary: Sequence[str] | None = None,
+        optimizer: Optimizer = "Ftrl",
+        config: RunConfig | None = None,
+        loss_reduction: str = SUM_OVER_BATCH_SIZE,
     ) -> None:
         head = binary_or_multi_class_head(
             n_classes, weight_column, label_vocabulary, loss_reduction
@@ -128,25 +140,59 @@ class BaselineClassifier(Estimator):
 
 
 class BaselineRegressor(Estimator):
-    """Predicts the mean of the labels."""
+    """Predicts the mean of the labels.
+
+    Args:
+      model_dir: where checkpoints and event files live; training continues from there.
+      label_dimension: how many numbers a label has.
+      weight_column: name of the feature, or numeric column, that weighs examples.
+      optimizer: a name, a Keras or v1 optimizer, or a function that returns one.
+      config: a RunConfig.
+      loss_reduction: "sum_over_batch_size", which is the mean, or "sum".
+
+    >>> import estimand as est, numpy as np
+    >>> x = np.linspace(-1, 1, 64, dtype="float32")
+    >>> read = est.inputs.numpy_input_fn({"x": x}, np.full(64, 2.0), num_epochs=None, shuffle=True)
+    >>> average = est.BaselineRegressor().train(read, max_steps=200)
+    >>> round(float(next(average.predict(read))["predictions"][0]), 1)
+    2.0
+    """
 
     def __init__(
         self,
-        model_dir: Any = None,
+        model_dir: str | os.PathLike[str] | None = None,
         label_dimension: int = 1,
-        weight_column: Any = None,
-        optimizer: Any = "Ftrl",
-        config: Any = None,
-        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+        weight_column: str | FeatureColumn | None = None,
+        optimizer: Optimizer = "Ftrl",
+        config: RunConfig | None = None,
+        loss_reduction: str = SUM_OVER_BATCH_SIZE,
     ) -> None:
         head = regression_head(label_dimension, weight_column, loss_reduction)
         super().__init__(baseline_model_fn(head, optimizer, weight_column), model_dir, config)
 
 
 class BaselineEstimator(Estimator):
-    """A baseline for any head."""
+    """A baseline for any head.
+
+    Args:
+      head: what makes loss, predictions and metrics of the logits.
+      model_dir: where checkpoints and event files live; training continues from there.
+      optimizer: a name, a Keras or v1 optimizer, or a function that returns one.
+      config: a RunConfig.
+
+    >>> import estimand as est, numpy as np
+    >>> x = np.linspace(-1, 1, 64, dtype="float32")
+    >>> read = est.inputs.numpy_input_fn({"x": x}, np.full(64, 2.0), num_epochs=None, shuffle=True)
+    >>> average = est.BaselineEstimator(est.RegressionHead()).train(read, max_steps=200)
+    >>> round(float(next(average.predict(read))["predictions"][0]), 1)
+    2.0
+    """
 
     def __init__(
-        self, head: Any, model_dir: Any = None, optimizer: Any = "Ftrl", config: Any = None
+        self,
+        head: Any,
+        model_dir: str | os.PathLike[str] | None = None,
+        optimizer: Optimizer = "Ftrl",
+        config: RunConfig | None = None,
     ) -> None:
         super().__init__(baseline_model_fn(head, optimizer), model_dir, config)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from estimand.canned.deep_and_linear import DeepPart, refuse_columns
 from estimand.canned.linear import head_scope, tuple_of
 from estimand.canned.optimizers import for_many_models
 from estimand.canned.optimizers.v1 import V1Naming
-from estimand.canned.parts import DeepPart, refuse_columns
 from estimand.canned.training import (
     OptimizerChoice,
     regression_head,
     scope_of_head,
 )
+from estimand.core.config import RunConfig
+from estimand.core.handles import FeatureColumn, Optimizer
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
+from estimand.engine.warm_start.settings import WarmStartSettings
 from estimand.estimator.estimator import Estimator
 from estimand.heads import binary_or_multi_class_head
 from estimand.heads.losses import SUM_OVER_BATCH_SIZE
@@ -67,6 +71,21 @@ class DNNClassifier(Estimator):
     `hidden_units` are the sizes of the layers. After each come dropout and batch normalization,
     if wanted, in this order.
 
+    Args:
+      hidden_units: sizes of the hidden layers, the first one first.
+      feature_columns: the columns that the model reads.
+      model_dir: where checkpoints and event files live; training continues from there.
+      n_classes: how many classes there are.
+      weight_column: name of the feature, or numeric column, that weighs examples.
+      label_vocabulary: the words that labels are, in the order of the class numbers.
+      optimizer: a name, a Keras or v1 optimizer, or a function that returns one.
+      activation_fn: the activation of hidden layers.
+      dropout: the part of each hidden layer that is dropped in training; None: nothing.
+      config: a RunConfig.
+      warm_start_from: a checkpoint, SavedModel or WarmStartSettings to begin from.
+      loss_reduction: "sum_over_batch_size", which is the mean, or "sum".
+      batch_norm: whether to normalize batches after each hidden layer.
+
     >>> import estimand as est, numpy as np, tensorflow as tf
     >>> def input_fn():
     ...     x = np.linspace(-1, 1, 64, dtype="float32")
@@ -85,18 +104,18 @@ class DNNClassifier(Estimator):
 
     def __init__(
         self,
-        hidden_units: Any,
-        feature_columns: Any,
-        model_dir: Any = None,
+        hidden_units: Sequence[int],
+        feature_columns: Sequence[FeatureColumn],
+        model_dir: str | os.PathLike[str] | None = None,
         n_classes: int = 2,
-        weight_column: Any = None,
-        label_vocabulary: Any = None,
-        optimizer: Any = "Adagrad",
-        activation_fn: Any = tf.nn.relu,
+        weight_column: str | FeatureColumn | None = None,
+        label_vocabulary: Sequence[str] | None = None,
+        optimizer: Optimizer = "Adagrad",
+        activation_fn: Callable[..., Any] | None = tf.nn.relu,
         dropout: float | None = None,
-        config: Any = None,
-        warm_start_from: Any = None,
-        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+        config: RunConfig | None = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+        loss_reduction: str = SUM_OVER_BATCH_SIZE,
         batch_norm: bool = False,
     ) -> None:
         head = binary_or_multi_class_head(
@@ -109,21 +128,45 @@ class DNNClassifier(Estimator):
 
 
 class DNNRegressor(Estimator):
-    """Deep network for numbers, trained on squared error."""
+    """Deep network for numbers, trained on squared error.
+
+    Args:
+      hidden_units: sizes of the hidden layers, the first one first.
+      feature_columns: the columns that the model reads.
+      model_dir: where checkpoints and event files live; training continues from there.
+      label_dimension: how many numbers a label has.
+      weight_column: name of the feature, or numeric column, that weighs examples.
+      optimizer: a name, a Keras or v1 optimizer, or a function that returns one.
+      activation_fn: the activation of hidden layers.
+      dropout: the part of each hidden layer that is dropped in training; None: nothing.
+      config: a RunConfig.
+      warm_start_from: a checkpoint, SavedModel or WarmStartSettings to begin from.
+      loss_reduction: "sum_over_batch_size", which is the mean, or "sum".
+      batch_norm: whether to normalize batches after each hidden layer.
+
+    >>> import estimand as est, numpy as np
+    >>> x = np.linspace(-1, 1, 64, dtype="float32")
+    >>> read = est.inputs.numpy_input_fn({"x": x}, np.abs(x), num_epochs=None, shuffle=True)
+    >>> columns = [est.feature_column.numeric_column("x")]
+    >>> regressor = est.DNNRegressor([8], columns, optimizer="Adam")
+    >>> regressor = regressor.train(read, max_steps=20)
+    >>> next(regressor.predict(read))["predictions"].shape
+    (1,)
+    """
 
     def __init__(
         self,
-        hidden_units: Any,
-        feature_columns: Any,
-        model_dir: Any = None,
+        hidden_units: Sequence[int],
+        feature_columns: Sequence[FeatureColumn],
+        model_dir: str | os.PathLike[str] | None = None,
         label_dimension: int = 1,
-        weight_column: Any = None,
-        optimizer: Any = "Adagrad",
-        activation_fn: Any = tf.nn.relu,
+        weight_column: str | FeatureColumn | None = None,
+        optimizer: Optimizer = "Adagrad",
+        activation_fn: Callable[..., Any] | None = tf.nn.relu,
         dropout: float | None = None,
-        config: Any = None,
-        warm_start_from: Any = None,
-        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+        config: RunConfig | None = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+        loss_reduction: str = SUM_OVER_BATCH_SIZE,
         batch_norm: bool = False,
     ) -> None:
         head = regression_head(label_dimension, weight_column, loss_reduction)
@@ -134,19 +177,41 @@ class DNNRegressor(Estimator):
 
 
 class DNNEstimator(Estimator):
-    """Deep network with any head, for instance `est.MultiLabelHead(n_classes=3)`."""
+    """Deep network with any head, for instance `est.MultiLabelHead(n_classes=3)`.
+
+    Args:
+      head: what makes loss, predictions and metrics of the logits.
+      hidden_units: sizes of the hidden layers, the first one first.
+      feature_columns: the columns that the model reads.
+      model_dir: where checkpoints and event files live; training continues from there.
+      optimizer: a name, a Keras or v1 optimizer, or a function that returns one.
+      activation_fn: the activation of hidden layers.
+      dropout: the part of each hidden layer that is dropped in training; None: nothing.
+      config: a RunConfig.
+      warm_start_from: a checkpoint, SavedModel or WarmStartSettings to begin from.
+      batch_norm: whether to normalize batches after each hidden layer.
+
+    >>> import estimand as est, numpy as np
+    >>> x = np.linspace(-1, 1, 64, dtype="float32")
+    >>> read = est.inputs.numpy_input_fn({"x": x}, np.ones([64, 2]), num_epochs=None, shuffle=True)
+    >>> columns = [est.feature_column.numeric_column("x")]
+    >>> both = est.DNNEstimator(est.MultiLabelHead(n_classes=2), [8], columns)
+    >>> both = both.train(read, max_steps=20)
+    >>> next(both.predict(read))["probabilities"].shape
+    (2,)
+    """
 
     def __init__(
         self,
         head: Any,
-        hidden_units: Any,
-        feature_columns: Any,
-        model_dir: Any = None,
-        optimizer: Any = "Adagrad",
-        activation_fn: Any = tf.nn.relu,
+        hidden_units: Sequence[int],
+        feature_columns: Sequence[FeatureColumn],
+        model_dir: str | os.PathLike[str] | None = None,
+        optimizer: Optimizer = "Adagrad",
+        activation_fn: Callable[..., Any] | None = tf.nn.relu,
         dropout: float | None = None,
-        config: Any = None,
-        warm_start_from: Any = None,
+        config: RunConfig | None = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
         batch_norm: bool = False,
     ) -> None:
         model_fn = dnn_model_fn(

@@ -6,26 +6,36 @@ unless told otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
 
 from estimand.canned import layers
+from estimand.canned.deep_and_linear import (
+    DeepPart,
+    LinearPart,
+    Logits,
+    check_features,
+    refuse_columns,
+)
 from estimand.canned.linear import head_scope, tuple_of
 from estimand.canned.optimizers import for_many_models
 from estimand.canned.optimizers.v1 import V1Naming, V1Optimizer
-from estimand.canned.parts import DeepPart, LinearPart, Logits, check_features, refuse_columns
 from estimand.canned.training import (
     OptimizerChoice,
     rate_for_columns,
     regression_head,
 )
+from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
+from estimand.core.handles import FeatureColumn, Optimizer
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.tracing.minimize import minimize
+from estimand.engine.warm_start.settings import WarmStartSettings
 from estimand.estimator.estimator import Estimator
 from estimand.heads import binary_or_multi_class_head
 from estimand.heads.losses import SUM_OVER_BATCH_SIZE, over_batch
@@ -163,6 +173,25 @@ def combined_model_fn(
 class DNNLinearCombinedClassifier(Estimator):
     """Wide and deep for two classes or more.
 
+    Args:
+      model_dir: where checkpoints and event files live; training continues from there.
+      linear_feature_columns: columns of the linear part.
+      linear_optimizer: its optimizer: a name, a Keras or v1 one, or a function that returns one.
+      dnn_feature_columns: columns of the deep part.
+      dnn_optimizer: its optimizer.
+      dnn_hidden_units: sizes of its hidden layers.
+      dnn_activation_fn: their activation.
+      dnn_dropout: the part of each that is dropped in training; None: nothing.
+      n_classes: how many classes there are.
+      weight_column: name of the feature, or numeric column, that weighs examples.
+      label_vocabulary: the words that labels are, in the order of the class numbers.
+      config: a RunConfig.
+      warm_start_from: a checkpoint, SavedModel or WarmStartSettings to begin from.
+      loss_reduction: "sum_over_batch_size", which is the mean, or "sum".
+      batch_norm: whether to normalize batches after each hidden layer.
+      linear_sparse_combiner: how several values of one feature are summed up: "sum", "mean",
+        "sqrtn".
+
     >>> import estimand as est, numpy as np, tensorflow as tf
     >>> def input_fn():
     ...     x = np.linspace(-1, 1, 64, dtype="float32")
@@ -181,20 +210,20 @@ class DNNLinearCombinedClassifier(Estimator):
 
     def __init__(
         self,
-        model_dir: Any = None,
-        linear_feature_columns: Any = None,
-        linear_optimizer: Any = "Ftrl",
-        dnn_feature_columns: Any = None,
-        dnn_optimizer: Any = "Adagrad",
-        dnn_hidden_units: Any = None,
-        dnn_activation_fn: Any = tf.nn.relu,
+        model_dir: str | os.PathLike[str] | None = None,
+        linear_feature_columns: Sequence[FeatureColumn] | None = None,
+        linear_optimizer: Optimizer = "Ftrl",
+        dnn_feature_columns: Sequence[FeatureColumn] | None = None,
+        dnn_optimizer: Optimizer = "Adagrad",
+        dnn_hidden_units: Sequence[int] | None = None,
+        dnn_activation_fn: Callable[..., Any] | None = tf.nn.relu,
         dnn_dropout: float | None = None,
         n_classes: int = 2,
-        weight_column: Any = None,
-        label_vocabulary: Any = None,
-        config: Any = None,
-        warm_start_from: Any = None,
-        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+        weight_column: str | FeatureColumn | None = None,
+        label_vocabulary: Sequence[str] | None = None,
+        config: RunConfig | None = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+        loss_reduction: str = SUM_OVER_BATCH_SIZE,
         batch_norm: bool = False,
         linear_sparse_combiner: str = "sum",
     ) -> None:
@@ -215,23 +244,53 @@ class DNNLinearCombinedClassifier(Estimator):
 
 
 class DNNLinearCombinedRegressor(Estimator):
-    """Wide and deep for numbers, trained on squared error."""
+    """Wide and deep for numbers, trained on squared error.
+
+    Args:
+      model_dir: where checkpoints and event files live; training continues from there.
+      linear_feature_columns: columns of the linear part.
+      linear_optimizer: its optimizer: a name, a Keras or v1 one, or a function that returns one.
+      dnn_feature_columns: columns of the deep part.
+      dnn_optimizer: its optimizer.
+      dnn_hidden_units: sizes of its hidden layers.
+      dnn_activation_fn: their activation.
+      dnn_dropout: the part of each that is dropped in training; None: nothing.
+      label_dimension: how many numbers a label has.
+      weight_column: name of the feature, or numeric column, that weighs examples.
+      config: a RunConfig.
+      warm_start_from: a checkpoint, SavedModel or WarmStartSettings to begin from.
+      loss_reduction: "sum_over_batch_size", which is the mean, or "sum".
+      batch_norm: whether to normalize batches after each hidden layer.
+      linear_sparse_combiner: how several values of one feature are summed up: "sum", "mean",
+        "sqrtn".
+
+    >>> import estimand as est, numpy as np
+    >>> x = np.linspace(-1, 1, 64, dtype="float32")
+    >>> read = est.inputs.numpy_input_fn({"x": x}, 3 * x + 1, num_epochs=None, shuffle=True)
+    >>> columns = [est.feature_column.numeric_column("x")]
+    >>> regressor = est.DNNLinearCombinedRegressor(
+    ...     linear_feature_columns=columns, dnn_feature_columns=columns, dnn_hidden_units=[8]
+    ... )
+    >>> regressor = regressor.train(read, max_steps=20)
+    >>> next(regressor.predict(read))["predictions"].shape
+    (1,)
+    """
 
     def __init__(
         self,
-        model_dir: Any = None,
-        linear_feature_columns: Any = None,
-        linear_optimizer: Any = "Ftrl",
-        dnn_feature_columns: Any = None,
-        dnn_optimizer: Any = "Adagrad",
-        dnn_hidden_units: Any = None,
-        dnn_activation_fn: Any = tf.nn.relu,
+        model_dir: str | os.PathLike[str] | None = None,
+        linear_feature_columns: Sequence[FeatureColumn] | None = None,
+        linear_optimizer: Optimizer = "Ftrl",
+        dnn_feature_columns: Sequence[FeatureColumn] | None = None,
+        dnn_optimizer: Optimizer = "Adagrad",
+        dnn_hidden_units: Sequence[int] | None = None,
+        dnn_activation_fn: Callable[..., Any] | None = tf.nn.relu,
         dnn_dropout: float | None = None,
         label_dimension: int = 1,
-        weight_column: Any = None,
-        config: Any = None,
-        warm_start_from: Any = None,
-        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+        weight_column: str | FeatureColumn | None = None,
+        config: RunConfig | None = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+        loss_reduction: str = SUM_OVER_BATCH_SIZE,
         batch_norm: bool = False,
         linear_sparse_combiner: str = "sum",
     ) -> None:
@@ -252,20 +311,50 @@ class DNNLinearCombinedRegressor(Estimator):
 
 
 class DNNLinearCombinedEstimator(Estimator):
-    """Wide and deep with any head, for instance `est.MultiHead([...])`."""
+    """Wide and deep with any head, for instance `est.MultiHead([...])`.
+
+    Args:
+      head: what makes loss, predictions and metrics of the logits.
+      model_dir: where checkpoints and event files live; training continues from there.
+      linear_feature_columns: columns of the linear part.
+      linear_optimizer: its optimizer: a name, a Keras or v1 one, or a function that returns one.
+      dnn_feature_columns: columns of the deep part.
+      dnn_optimizer: its optimizer.
+      dnn_hidden_units: sizes of its hidden layers.
+      dnn_activation_fn: their activation.
+      dnn_dropout: the part of each that is dropped in training; None: nothing.
+      config: a RunConfig.
+      batch_norm: whether to normalize batches after each hidden layer.
+      linear_sparse_combiner: how several values of one feature are summed up: "sum", "mean",
+        "sqrtn".
+
+    >>> import estimand as est, numpy as np
+    >>> x = np.linspace(-1, 1, 64, dtype="float32")
+    >>> read = est.inputs.numpy_input_fn({"x": x}, x > 0, num_epochs=None, shuffle=True)
+    >>> columns = [est.feature_column.numeric_column("x")]
+    >>> margin = est.DNNLinearCombinedEstimator(
+    ...     est.HingeHead(),
+    ...     linear_feature_columns=columns,
+    ...     dnn_feature_columns=columns,
+    ...     dnn_hidden_units=[8],
+    ... )
+    >>> margin = margin.train(read, max_steps=20)
+    >>> "accuracy" in margin.evaluate(read, steps=1)
+    True
+    """
 
     def __init__(
         self,
         head: Any,
-        model_dir: Any = None,
-        linear_feature_columns: Any = None,
-        linear_optimizer: Any = "Ftrl",
-        dnn_feature_columns: Any = None,
-        dnn_optimizer: Any = "Adagrad",
-        dnn_hidden_units: Any = None,
-        dnn_activation_fn: Any = tf.nn.relu,
+        model_dir: str | os.PathLike[str] | None = None,
+        linear_feature_columns: Sequence[FeatureColumn] | None = None,
+        linear_optimizer: Optimizer = "Ftrl",
+        dnn_feature_columns: Sequence[FeatureColumn] | None = None,
+        dnn_optimizer: Optimizer = "Adagrad",
+        dnn_hidden_units: Sequence[int] | None = None,
+        dnn_activation_fn: Callable[..., Any] | None = tf.nn.relu,
         dnn_dropout: float | None = None,
-        config: Any = None,
+        config: RunConfig | None = None,
         batch_norm: bool = False,
         linear_sparse_combiner: str = "sum",
     ) -> None:

@@ -23,15 +23,16 @@ from estimand.canned.forest_training import (
 from estimand.canned.forest_trees import ForestVariables
 from estimand.canned.probabilities import logits_for
 from estimand.core.atomic_files import temporary_path
+from estimand.core.config import RunConfig
 from estimand.core.errors import InputError, NoCheckpointError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.checkpoints import api as checkpoints
-from estimand.engine.checkpoints.api import Entry
+from estimand.engine.checkpoints.api import CheckpointWriter, Entry
 from estimand.engine.model_dir import ModelDirLock, ensure_writable
 from estimand.estimator import checks
 from estimand.estimator.estimator import Estimator
-from estimand.estimator.run_context import engine_scope, make_writer
+from estimand.estimator.run_context import engine_scope, keep_policy
 from estimand.heads import RegressionHead, binary_or_multi_class_head
 from estimand.inputs.contract import call_input_fn
 
@@ -50,8 +51,8 @@ class _ForestEstimator(Estimator):
         features: Sequence[str] | None,
         weight_column: str | None,
         hyperparameters: Mapping[str, Any] | None,
-        model_dir: Any,
-        config: Any,
+        model_dir: str | os.PathLike[str] | None,
+        config: RunConfig | None,
     ) -> None:
         self._head = head
         self._n_classes = n_classes
@@ -152,7 +153,7 @@ class _ForestEstimator(Estimator):
         for listener in listeners:
             listener.begin()
             listener.before_save(None, step)
-        with make_writer(self._workspace, self.model_dir) as writer:
+        with CheckpointWriter(self.model_dir, keep_policy(self.config)) as writer:
             folder = _ydf_folder(writer.prefix(step))
             temporary = temporary_path(self.model_dir, os.path.basename(folder))
             model.save(temporary)
@@ -184,6 +185,8 @@ class RandomForestClassifier(_ForestEstimator):
       features: names of the features to use; by default all. Numbers and strings are taken as
         they are, NaN and "" for missing; a feature of shape [n] is n columns.
       hyperparameters: those of `ydf.RandomForestLearner`, such as `{"num_trees": 100}`.
+      model_dir: where checkpoints and event files live; training continues from there.
+      config: a RunConfig.
 
     Training needs `pip install 'estimand[forests]'` and all data in memory. The trained forest
     is evaluated by TensorFlow: evaluate, predict, exports and what is served need no ydf.
@@ -201,13 +204,13 @@ class RandomForestClassifier(_ForestEstimator):
 
     def __init__(
         self,
-        model_dir: Any = None,
+        model_dir: str | os.PathLike[str] | None = None,
         n_classes: int = 2,
         weight_column: str | None = None,
-        label_vocabulary: Any = None,
+        label_vocabulary: Sequence[str] | None = None,
         features: Sequence[str] | None = None,
         hyperparameters: Mapping[str, Any] | None = None,
-        config: Any = None,
+        config: RunConfig | None = None,
     ) -> None:
         head = binary_or_multi_class_head(n_classes, weight_column, label_vocabulary)
         super().__init__(
@@ -223,19 +226,35 @@ class GradientBoostedTreesClassifier(_ForestEstimator):
 
     `hyperparameters` are those of `ydf.GradientBoostedTreesLearner`; by default a tenth of the
     data tells it when to stop. The other arguments are those of `RandomForestClassifier`.
+
+    Args:
+      model_dir: where checkpoints and event files live; training continues from there.
+      n_classes: how many classes there are.
+      weight_column: name of the feature, or numeric column, that weighs examples.
+      label_vocabulary: the words that labels are, in the order of the class numbers.
+      features: names of the features to use; None: all.
+      hyperparameters: settings of ydf's learner, by name.
+      config: a RunConfig.
+
+    >>> import estimand as est, numpy as np
+    >>> x = np.linspace(-1, 1, 64, dtype="float32")
+    >>> read = est.inputs.numpy_input_fn({"x": x}, (x > 0).astype("int64"), shuffle=False)
+    >>> forest = est.GradientBoostedTreesClassifier(hyperparameters={"num_trees": 5}).train(read)
+    >>> forest.evaluate(read)["accuracy"] > 0.9
+    True
     """
 
     _learner = BOOSTED_TREES
 
     def __init__(
         self,
-        model_dir: Any = None,
+        model_dir: str | os.PathLike[str] | None = None,
         n_classes: int = 2,
         weight_column: str | None = None,
-        label_vocabulary: Any = None,
+        label_vocabulary: Sequence[str] | None = None,
         features: Sequence[str] | None = None,
         hyperparameters: Mapping[str, Any] | None = None,
-        config: Any = None,
+        config: RunConfig | None = None,
     ) -> None:
         head = binary_or_multi_class_head(n_classes, weight_column, label_vocabulary)
         super().__init__(
@@ -249,24 +268,40 @@ class GradientBoostedTreesClassifier(_ForestEstimator):
 class _ForestRegressor(_ForestEstimator):
     def __init__(
         self,
-        model_dir: Any = None,
+        model_dir: str | os.PathLike[str] | None = None,
         weight_column: str | None = None,
         features: Sequence[str] | None = None,
         hyperparameters: Mapping[str, Any] | None = None,
-        config: Any = None,
+        config: RunConfig | None = None,
     ) -> None:
         head = RegressionHead(1, weight_column)
         super().__init__(head, None, features, weight_column, hyperparameters, model_dir, config)
 
 
 class RandomForestRegressor(_ForestRegressor):
-    """The mean of many decision trees; arguments as of `RandomForestClassifier`."""
+    """The mean of many decision trees; arguments as of `RandomForestClassifier`.
+
+    >>> import estimand as est, numpy as np
+    >>> x = np.linspace(-1, 1, 64, dtype="float32")
+    >>> read = est.inputs.numpy_input_fn({"x": x}, np.abs(x), shuffle=False)
+    >>> forest = est.RandomForestRegressor(hyperparameters={"num_trees": 5}).train(read)
+    >>> next(forest.predict(read))["predictions"].shape
+    (1,)
+    """
 
     _learner = RANDOM_FOREST
 
 
 class GradientBoostedTreesRegressor(_ForestRegressor):
-    """Boosted decision trees for numbers; arguments as of `GradientBoostedTreesClassifier`."""
+    """Boosted decision trees for numbers; arguments as of `GradientBoostedTreesClassifier`.
+
+    >>> import estimand as est, numpy as np
+    >>> x = np.linspace(-1, 1, 64, dtype="float32")
+    >>> read = est.inputs.numpy_input_fn({"x": x}, np.abs(x), shuffle=False)
+    >>> forest = est.GradientBoostedTreesRegressor(hyperparameters={"num_trees": 5}).train(read)
+    >>> next(forest.predict(read))["predictions"].shape
+    (1,)
+    """
 
     _learner = BOOSTED_TREES
 

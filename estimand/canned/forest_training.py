@@ -85,7 +85,9 @@ def taken_over(
     positions = {f"column_{i}": i for i in range(len(columns))}
     spec = model.data_spec()
     place_of = {
-        i: positions[one.name] for i, one in enumerate(spec.columns) if one.name in positions
+        i: positions[column.name]
+        for i, column in enumerate(spec.columns)
+        if column.name in positions
     }
     forest.set_words(_words(spec, positions, columns))
     classes = [int(name) for name in model.label_classes()] if n_classes else []
@@ -99,10 +101,10 @@ def taken_over(
 
 def _words(spec: Any, positions: Mapping[str, int], columns: Sequence[Column]) -> list[list[str]]:
     words: list[list[str]] = [[] for _ in columns]
-    for one in spec.columns:
-        if one.name in positions and columns[positions[one.name]].is_text:
-            items = sorted((item.index, word) for word, item in one.categorical.items.items())
-            words[positions[one.name]] = [word for index, word in items if index > 0]
+    for column in spec.columns:
+        if column.name in positions and columns[positions[column.name]].is_text:
+            items = sorted((item.index, word) for word, item in column.categorical.items.items())
+            words[positions[column.name]] = [word for index, word in items if index > 0]
     return words
 
 
@@ -135,7 +137,7 @@ def _boosted(
     forest.bias = np.zeros(forest.outputs)
     per_round = model.num_trees_per_iteration()
     if len(classes) > 2 or per_round > 1:
-        outputs = [np.eye(forest.outputs)[one] for one in classes]
+        outputs = [np.eye(forest.outputs)[number] for number in classes]
         # A class that was never seen must not win.
         forest.bias[[i for i in range(forest.outputs) if i not in classes]] = -100.0
     elif classes:
@@ -143,8 +145,8 @@ def _boosted(
         outputs = [np.eye(forest.outputs)[classes[1]]]
     else:
         outputs = [np.ones(1)]
-    for one, start in zip(outputs, first, strict=True):
-        forest.bias += one * start
+    for output, start in zip(outputs, first, strict=True):
+        forest.bias += output * start
     for i, tree in enumerate(trees):
         direction = outputs[i % per_round]
         forest.add_tree(tree.root, lambda value, d=direction: d * value.value, place_of)

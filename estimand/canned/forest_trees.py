@@ -88,8 +88,8 @@ class ForestArrays:
 
     def set_words(self, words: Sequence[Sequence[str]]) -> None:
         """The words of each column, by rising id from 1; none for a column of numbers."""
-        self.rows["word_starts"] = np.cumsum([0, *(len(one) for one in words)]).tolist()
-        self.rows["words"] = [word for one in words for word in one]
+        self.rows["word_starts"] = np.cumsum([0, *(len(of_column) for of_column in words)]).tolist()
+        self.rows["words"] = [word for of_column in words for word in of_column]
 
     def words_in(self, column: int) -> int:
         starts = self.rows["word_starts"]

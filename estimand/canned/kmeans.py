@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -17,8 +18,10 @@ from estimand.canned.kmeans_model import (
 )
 from estimand.canned.kmeans_start import KMEANS_PLUS_PLUS, RANDOM, Start
 from estimand.canned.points import points_of
+from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
 from estimand.core.export_output import PredictOutput
+from estimand.core.handles import FeatureColumn
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.estimator.estimator import Estimator
@@ -47,6 +50,8 @@ class KMeans(Estimator):
       kmeans_plus_plus_num_retries: more draws for every center, of which the best is taken.
       relative_tolerance: training ends when the loss changes by less, relatively.
       feature_columns: what to make points of; by default all features, sorted by name.
+      model_dir: where checkpoints and event files live; training continues from there.
+      config: a RunConfig.
 
     >>> import estimand as est, numpy as np, tensorflow as tf
     >>> points = np.array([[0, 0], [0, 1], [9, 9], [9, 8]], "float32")
@@ -74,7 +79,7 @@ class KMeans(Estimator):
     def __init__(
         self,
         num_clusters: int,
-        model_dir: Any = None,
+        model_dir: str | os.PathLike[str] | None = None,
         initial_clusters: Any = RANDOM,
         distance_metric: str = SQUARED_EUCLIDEAN,
         seed: int | None = None,
@@ -82,8 +87,8 @@ class KMeans(Estimator):
         mini_batch_steps_per_iteration: int = 1,
         kmeans_plus_plus_num_retries: int = 2,
         relative_tolerance: float | None = None,
-        config: Any = None,
-        feature_columns: Any = None,
+        config: RunConfig | None = None,
+        feature_columns: Sequence[FeatureColumn] | None = None,
     ) -> None:
         if distance_metric not in (SQUARED_EUCLIDEAN, COSINE):
             raise ConfigError(

@@ -38,7 +38,12 @@ def batch_norm(inputs: tf.Tensor, training: bool) -> tuple[tf.Tensor, list[Any]]
         return outputs, []
     batch_mean, batch_variance = tf.nn.moments(inputs, [0])
     outputs = _normalized(inputs, batch_mean, batch_variance, beta, gamma)
-    return outputs, [_move(mean, batch_mean), _move(variance, batch_variance)]
+    moved = [_move(mean, batch_mean), _move(variance, batch_variance)]
+    if not tf.executing_eagerly():
+        # For model functions around this one that make a training step of their own.
+        for update in moved:
+            _v1.add_to_collection(_v1.GraphKeys.UPDATE_OPS, update)
+    return outputs, moved
 
 
 def _moving_average(name: str, size: list[int], dtype: tf.DType, initializer: Any) -> tf.Variable:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from estimand.canned.deep_and_linear import LinearPart, refuse_columns
 from estimand.canned.optimizers import for_many_models
 from estimand.canned.optimizers.ftrl import Ftrl
 from estimand.canned.optimizers.v1 import V1Naming
-from estimand.canned.parts import LinearPart, refuse_columns
 from estimand.canned.sdca import LinearSDCA, sdca_model_fn
 from estimand.canned.training import (
     OptimizerChoice,
@@ -16,9 +17,12 @@ from estimand.canned.training import (
     regression_head,
     scope_of_head,
 )
+from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
+from estimand.core.handles import FeatureColumn, Optimizer
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
+from estimand.engine.warm_start.settings import WarmStartSettings
 from estimand.estimator.estimator import Estimator
 from estimand.heads import binary_or_multi_class_head
 from estimand.heads.losses import SUM_OVER_BATCH_SIZE
@@ -79,6 +83,18 @@ def head_scope(head: Any) -> str:
 class LinearClassifier(Estimator):
     """Linear model for two classes (logistic) or more (softmax).
 
+    Args:
+      feature_columns: the columns that the model reads.
+      model_dir: where checkpoints and event files live; training continues from there.
+      n_classes: how many classes there are.
+      weight_column: name of the feature, or numeric column, that weighs examples.
+      label_vocabulary: the words that labels are, in the order of the class numbers.
+      optimizer: a name, a Keras or v1 optimizer, or a function that returns one.
+      config: a RunConfig.
+      warm_start_from: a checkpoint, SavedModel or WarmStartSettings to begin from.
+      loss_reduction: "sum_over_batch_size", which is the mean, or "sum".
+      sparse_combiner: how several values of one feature are summed up: "sum", "mean", "sqrtn".
+
     >>> import estimand as est, numpy as np, tensorflow as tf
     >>> def input_fn():
     ...     x = np.linspace(-1, 1, 64, dtype="float32")
@@ -91,15 +107,15 @@ class LinearClassifier(Estimator):
 
     def __init__(
         self,
-        feature_columns: Any,
-        model_dir: Any = None,
+        feature_columns: Sequence[FeatureColumn],
+        model_dir: str | os.PathLike[str] | None = None,
         n_classes: int = 2,
-        weight_column: Any = None,
-        label_vocabulary: Any = None,
-        optimizer: Any = "Ftrl",
-        config: Any = None,
-        warm_start_from: Any = None,
-        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+        weight_column: str | FeatureColumn | None = None,
+        label_vocabulary: Sequence[str] | None = None,
+        optimizer: Optimizer = "Ftrl",
+        config: RunConfig | None = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+        loss_reduction: str = SUM_OVER_BATCH_SIZE,
         sparse_combiner: str = "sum",
     ) -> None:
         head = binary_or_multi_class_head(
@@ -110,18 +126,38 @@ class LinearClassifier(Estimator):
 
 
 class LinearRegressor(Estimator):
-    """Linear model for numbers, trained on squared error."""
+    """Linear model for numbers, trained on squared error.
+
+    Args:
+      feature_columns: the columns that the model reads.
+      model_dir: where checkpoints and event files live; training continues from there.
+      label_dimension: how many numbers a label has.
+      weight_column: name of the feature, or numeric column, that weighs examples.
+      optimizer: a name, a Keras or v1 optimizer, or a function that returns one.
+      config: a RunConfig.
+      warm_start_from: a checkpoint, SavedModel or WarmStartSettings to begin from.
+      loss_reduction: "sum_over_batch_size", which is the mean, or "sum".
+      sparse_combiner: how several values of one feature are summed up: "sum", "mean", "sqrtn".
+
+    >>> import estimand as est, numpy as np
+    >>> x = np.linspace(-1, 1, 64, dtype="float32")
+    >>> read = est.inputs.numpy_input_fn({"x": x}, 3 * x + 1, num_epochs=None, shuffle=True)
+    >>> regressor = est.LinearRegressor([est.feature_column.numeric_column("x")])
+    >>> regressor = regressor.train(read, max_steps=200)
+    >>> round(float(regressor.get_variable_value("linear/linear_model/bias_weights")[0]), 1)
+    1.0
+    """
 
     def __init__(
         self,
-        feature_columns: Any,
-        model_dir: Any = None,
+        feature_columns: Sequence[FeatureColumn],
+        model_dir: str | os.PathLike[str] | None = None,
         label_dimension: int = 1,
-        weight_column: Any = None,
-        optimizer: Any = "Ftrl",
-        config: Any = None,
-        warm_start_from: Any = None,
-        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+        weight_column: str | FeatureColumn | None = None,
+        optimizer: Optimizer = "Ftrl",
+        config: RunConfig | None = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+        loss_reduction: str = SUM_OVER_BATCH_SIZE,
         sparse_combiner: str = "sum",
     ) -> None:
         head = regression_head(label_dimension, weight_column, loss_reduction)
@@ -130,17 +166,36 @@ class LinearRegressor(Estimator):
 
 
 class LinearEstimator(Estimator):
-    """Linear model with any head, for instance `est.PoissonRegressionHead()`."""
+    """Linear model with any head, for instance `est.PoissonRegressionHead()`.
+
+    Args:
+      head: what makes loss, predictions and metrics of the logits.
+      feature_columns: the columns that the model reads.
+      model_dir: where checkpoints and event files live; training continues from there.
+      optimizer: a name, a Keras or v1 optimizer, or a function that returns one.
+      config: a RunConfig.
+      sparse_combiner: how several values of one feature are summed up: "sum", "mean", "sqrtn".
+      warm_start_from: a checkpoint, SavedModel or WarmStartSettings to begin from.
+
+    >>> import estimand as est, numpy as np
+    >>> x = np.linspace(-1, 1, 64, dtype="float32")
+    >>> read = est.inputs.numpy_input_fn({"x": x}, np.ones(64), num_epochs=None, shuffle=True)
+    >>> columns = [est.feature_column.numeric_column("x")]
+    >>> counts = est.LinearEstimator(est.PoissonRegressionHead(), columns)
+    >>> counts = counts.train(read, max_steps=100)
+    >>> "average_loss" in counts.evaluate(read, steps=1)
+    True
+    """
 
     def __init__(
         self,
         head: Any,
-        feature_columns: Any,
-        model_dir: Any = None,
-        optimizer: Any = "Ftrl",
-        config: Any = None,
+        feature_columns: Sequence[FeatureColumn],
+        model_dir: str | os.PathLike[str] | None = None,
+        optimizer: Optimizer = "Ftrl",
+        config: RunConfig | None = None,
         sparse_combiner: str = "sum",
-        warm_start_from: Any = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
     ) -> None:
         model_fn = linear_model_fn(head, feature_columns, optimizer, sparse_combiner)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)

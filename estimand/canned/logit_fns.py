@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.canned.parts import DeepPart, LinearPart
+from estimand.canned.deep_and_linear import DeepPart, LinearPart
 from estimand.core.errors import ConfigError, ModelFnError
 
 _v1 = tf.compat.v1
@@ -28,6 +28,15 @@ def dnn_logit_fn_builder(
 
     Variables are made in the variable scope it is called in. With `batch_norm`, the updates of
     the averages are in the collection UPDATE_OPS. Partitioners are accepted and not used.
+
+    Args:
+      units: how many logits.
+      hidden_units: sizes of the hidden layers.
+      feature_columns: the columns that the model reads.
+      activation_fn: the activation of hidden layers.
+      dropout: the part of each hidden layer that is dropped in training; None: nothing.
+      input_layer_partitioner: accepted for old code.
+      batch_norm: whether to normalize batches after each hidden layer.
 
     >>> import tensorflow as tf
     >>> columns = [tf.feature_column.numeric_column("x")]
@@ -54,6 +63,11 @@ def linear_logit_fn_builder(
     units: int, feature_columns: Any, sparse_combiner: str = "sum"
 ) -> Callable[..., tf.Tensor]:
     """A function of (features) that gives the logits of a linear model.
+
+    Args:
+      units: how many logits.
+      feature_columns: the columns that the model reads.
+      sparse_combiner: how several values of one feature are summed up: "sum", "mean", "sqrtn".
 
     >>> import tensorflow as tf
     >>> logit_fn = linear_logit_fn_builder(2, [tf.feature_column.numeric_column("x")])

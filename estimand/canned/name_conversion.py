@@ -81,7 +81,7 @@ def to_v2(
         wanted += [f"training/{optimizer.scope}/{v}/{slot}" for v, slot in optimizer.slots]
         if part == "linear" and len(parts) > 1:
             wanted.append(f"training/{optimizer.scope}/iter")
-    kinds = {one.scope: one.kind for one in optimizers.values()}
+    kinds = {optimizer.scope: optimizer.kind for optimizer in optimizers.values()}
     for name in wanted:
         source = source_of(name, values.keys(), hypers, kinds)
         assert source is not None, name  # every wanted name was made of one that is there
@@ -92,7 +92,7 @@ def to_v2(
 
 def _taken_apart(values: Values, parts: list[str]) -> tuple[list[str], dict[str, _Optimizer]]:
     """The names that stay, and the optimizers by the part that they trained."""
-    weights, found = [], {part: _Optimizer("") for part in parts}
+    weights, optimizers = [], {part: _Optimizer("") for part in parts}
     for name in sorted(values):
         slot = _v1_slot(name, values)
         if slot is None:
@@ -100,22 +100,22 @@ def _taken_apart(values: Values, parts: list[str]) -> tuple[list[str], dict[str,
                 weights.append(name)
             continue
         variable, kind, new = slot
-        part = "linear" if variable.startswith("linear/") and "linear" in found else parts[0]
-        if found[part].kind not in ("", kind):
+        part = "linear" if variable.startswith("linear/") and "linear" in optimizers else parts[0]
+        if optimizers[part].kind not in ("", kind):
             raise CheckpointError(
-                f"The {part} part has slots of two optimizers, {found[part].kind} and {kind}; "
+                f"The {part} part has slots of two optimizers, {optimizers[part].kind} and {kind}; "
                 "a canned model has one."
             )
-        found[part].kind = kind
+        optimizers[part].kind = kind
         if name.endswith("/RMSProp_1") and not np.any(values[name]):
             continue  # V1 kept a momentum even where there was none
-        found[part].slots.append((_v2_name(variable), new))
+        optimizers[part].slots.append((_v2_name(variable), new))
     for number, part in enumerate(parts):
-        one = found[part]
-        one.kind = one.kind or "SGD"  # which keeps no slots
-        same = number and found[parts[0]].kind == one.kind
-        one.scope = one.kind + ("_1" if same else "")
-    return weights, found
+        optimizer = optimizers[part]
+        optimizer.kind = optimizer.kind or "SGD"  # which keeps no slots
+        same = number and optimizers[parts[0]].kind == optimizer.kind
+        optimizer.scope = optimizer.kind + ("_1" if same else "")
+    return weights, optimizers
 
 
 def _v1_slot(name: str, values: Values) -> tuple[str, str, str] | None:
@@ -175,22 +175,22 @@ def _v2_name(variable: str) -> str:
 def to_v1(values: Values) -> dict[str, Any]:
     """The same state under the names of V1; hyperparameters are left out, as V1 had none."""
     parts = _parts(values)
-    state = {name: found for name in values if (found := _V2_STATE.match(name))}
+    state = {name: match for name in values if (match := _V2_STATE.match(name))}
     if not state:
         raise CheckpointError("The checkpoint has no V2 names (training/...) to convert.")
     result = {_v1_name(name): values[name] for name in values if name not in state}
     infix = {"dnn": "/t_0/", "linear": "/part_0/"}.get(parts[0], "/") if len(parts) == 1 else "/"
     head = f"{parts[0]}/head/" if len(parts) == 1 and parts[0] != "baseline" else "head/"
     step = int(np.asarray(values.get("global_step", 0)))
-    for name, found in state.items():
-        variable, _, slot = found["rest"].rpartition("/")
-        scope = f"{found['outer']}/{found['kind']}{found['suffix'] or ''}"
+    for name, match in state.items():
+        variable, _, slot = match["rest"].rpartition("/")
+        scope = f"{match['outer']}/{match['kind']}{match['suffix'] or ''}"
         if not variable:
             if slot in ("beta_1", "beta_2"):
-                power = f"{head}{slot.replace('_', '')}_power{found['suffix'] or ''}"
+                power = f"{head}{slot.replace('_', '')}_power{match['suffix'] or ''}"
                 result[power] = np.float32(np.asarray(values[name]) ** (step + 1))
             continue
-        old = SLOTS.get(found["kind"], {}).get(slot)
+        old = SLOTS.get(match["kind"], {}).get(slot)
         if old is None:
             raise CheckpointError(f"V1 has no name for {name}.")
         value = np.asarray(values[name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,9 @@ import tensorflow as tf
 from estimand.canned.neighbors_model import Memory
 from estimand.canned.points import points_of
 from estimand.canned.probabilities import logits_for
+from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
+from estimand.core.handles import FeatureColumn
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.estimator.estimator import Estimator
@@ -32,6 +35,8 @@ class KNeighborsClassifier(Estimator):
       weights: `'uniform'`, or `'distance'`: a vote counts by the inverse of its distance.
       metric: `'euclidean'` or `'cosine'`.
       n_classes, label_vocabulary: as of other classifiers.
+      model_dir: where checkpoints and event files live; training continues from there.
+      config: a RunConfig.
 
     Training reads each batch once and stores it, so give it one pass over the data: no
     `repeat()`. Trained again, it knows the new examples in addition. There is nothing to
@@ -49,14 +54,14 @@ class KNeighborsClassifier(Estimator):
 
     def __init__(
         self,
-        feature_columns: Any = None,
-        model_dir: Any = None,
+        feature_columns: Sequence[FeatureColumn] | None = None,
+        model_dir: str | os.PathLike[str] | None = None,
         n_neighbors: int = 5,
         n_classes: int = 2,
-        label_vocabulary: Any = None,
+        label_vocabulary: Sequence[str] | None = None,
         weights: str = _UNIFORM,
         metric: str = _EUCLIDEAN,
-        config: Any = None,
+        config: RunConfig | None = None,
     ) -> None:
         head: Any = binary_or_multi_class_head(n_classes, None, label_vocabulary)
 
@@ -71,17 +76,34 @@ class KNeighborsClassifier(Estimator):
 
 
 class KNeighborsRegressor(Estimator):
-    """The mean of the nearest examples; arguments as of `KNeighborsClassifier`."""
+    """The mean of the nearest examples; arguments as of `KNeighborsClassifier`.
+
+    Args:
+      feature_columns: the columns that the model reads.
+      model_dir: where checkpoints and event files live; training continues from there.
+      n_neighbors: how many of the nearest examples answer.
+      label_dimension: how many numbers a label has.
+      weights: "uniform" or "distance".
+      metric: "euclidean" and the like, as of `KNeighborsClassifier`.
+      config: a RunConfig.
+
+    >>> import estimand as est, numpy as np
+    >>> x = np.arange(8, dtype="float32")
+    >>> read = est.inputs.numpy_input_fn({"x": x}, 2 * x, shuffle=False)
+    >>> nearest = est.KNeighborsRegressor(n_neighbors=1).train(read)
+    >>> float(next(nearest.predict(read))["predictions"][0])
+    0.0
+    """
 
     def __init__(
         self,
-        feature_columns: Any = None,
-        model_dir: Any = None,
+        feature_columns: Sequence[FeatureColumn] | None = None,
+        model_dir: str | os.PathLike[str] | None = None,
         n_neighbors: int = 5,
         label_dimension: int = 1,
         weights: str = _UNIFORM,
         metric: str = _EUCLIDEAN,
-        config: Any = None,
+        config: RunConfig | None = None,
     ) -> None:
         def mean(labels: tf.Tensor, shares: tf.Tensor) -> tf.Tensor:
             return tf.reduce_sum(labels * shares[:, :, None], axis=1)

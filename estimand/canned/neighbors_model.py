@@ -51,8 +51,8 @@ class Memory:
             middle = tf.reduce_mean(stored, axis=0)
             points, stored = points - middle, stored - middle
         places = _search(points, stored, tf.cast(tf.minimum(count, k), tf.int32))
-        found = tf.gather(stored, places)
-        squares = tf.reduce_sum(tf.square(found - points[:, None, :]), axis=2)
+        nearest = tf.gather(stored, places)
+        squares = tf.reduce_sum(tf.square(nearest - points[:, None, :]), axis=2)
         # |u - v|² = 2 - 2 u·v, where u and v have length 1.
         return (squares / 2 if cosine else tf.sqrt(squares)), places
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from estimand.canned.deep_and_linear import check_features
 from estimand.canned.linear import tuple_of
 from estimand.canned.optimizers import choose_optimizer, for_many_models
-from estimand.canned.parts import check_features
 from estimand.canned.rnn_layers import USE_DEFAULT, check_cells, recurrent_layer
+from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
+from estimand.core.handles import FeatureColumn, Optimizer
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.checkpoints.substitutes import Source, note_substitutes
@@ -42,20 +45,27 @@ class RNNEstimator(Estimator):
       return_sequences: predict at every step, not once after the last.
       optimizer: as in other canned models; one given by name has the learning rate 0.05 and
         clips each gradient to norm 5.
+      model_dir: where checkpoints and event files live; training continues from there.
+      config: a RunConfig.
+
+    >>> import estimand as est
+    >>> words = est.feature_column.sequence_categorical_column_with_hash_bucket("words", 100)
+    >>> columns = [est.feature_column.embedding_column(words, 4)]
+    >>> estimator = est.RNNEstimator(est.RegressionHead(), columns, units=[8], cell_type="gru")
     """
 
     def __init__(
         self,
         head: Any,
-        sequence_feature_columns: Any,
-        context_feature_columns: Any = None,
+        sequence_feature_columns: Sequence[FeatureColumn],
+        context_feature_columns: Sequence[FeatureColumn] | None = None,
         units: Any = None,
         cell_type: Any = USE_DEFAULT,
         rnn_cell_fn: Callable[[], Any] | None = None,
         return_sequences: bool = False,
-        model_dir: Any = None,
-        optimizer: Any = "Adagrad",
-        config: Any = None,
+        model_dir: str | os.PathLike[str] | None = None,
+        optimizer: Optimizer = "Adagrad",
+        config: RunConfig | None = None,
     ) -> None:
         if return_sequences and not isinstance(head, SequentialHeadWrapper):
             raise ConfigError(
@@ -82,6 +92,22 @@ class RNNClassifier(RNNEstimator):
     computed from the lengths. The other arguments are those of `RNNEstimator` and of
     classifiers.
 
+    Args:
+      sequence_feature_columns: columns of the features that are sequences.
+      context_feature_columns: columns of the features that are given at every step.
+      units: the size of the layer, or a list of sizes.
+      cell_type: 'simple_rnn', 'lstm', 'gru', or a class of Keras cells.
+      rnn_cell_fn: a function that returns the cell, in place of `units` and `cell_type`.
+      return_sequences: predict at every step, not once after the last.
+      model_dir: where checkpoints and event files live; training continues from there.
+      n_classes: how many classes there are.
+      weight_column: name of the feature, or numeric column, that weighs examples.
+      label_vocabulary: the words that labels are, in the order of the class numbers.
+      optimizer: a name, a Keras or v1 optimizer, or a function that returns one.
+      loss_reduction: "sum_over_batch_size", which is the mean, or "sum".
+      sequence_mask: name of the feature that says which steps there are.
+      config: a RunConfig.
+
     >>> import estimand as est, tensorflow as tf
     >>> words = tf.feature_column.sequence_categorical_column_with_identity("words", 10)
     >>> classifier = est.RNNClassifier(
@@ -95,26 +121,27 @@ class RNNClassifier(RNNEstimator):
 
     def __init__(
         self,
-        sequence_feature_columns: Any,
-        context_feature_columns: Any = None,
+        sequence_feature_columns: Sequence[FeatureColumn],
+        context_feature_columns: Sequence[FeatureColumn] | None = None,
         units: Any = None,
         cell_type: Any = USE_DEFAULT,
         rnn_cell_fn: Callable[[], Any] | None = None,
         return_sequences: bool = False,
-        model_dir: Any = None,
+        model_dir: str | os.PathLike[str] | None = None,
         n_classes: int = 2,
-        weight_column: Any = None,
-        label_vocabulary: Any = None,
-        optimizer: Any = "Adagrad",
-        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+        weight_column: str | FeatureColumn | None = None,
+        label_vocabulary: Sequence[str] | None = None,
+        optimizer: Optimizer = "Adagrad",
+        loss_reduction: str = SUM_OVER_BATCH_SIZE,
         sequence_mask: str = "sequence_mask",
-        config: Any = None,
+        config: RunConfig | None = None,
     ) -> None:
         head: Any = binary_or_multi_class_head(
             n_classes, weight_column, label_vocabulary, loss_reduction
         )
         if return_sequences:
-            head = SequentialHeadWrapper(head, sequence_mask, weight_column)
+            # It says so itself where it cannot use a column.
+            head = SequentialHeadWrapper(head, sequence_mask, weight_column)  # type: ignore[arg-type]
         super().__init__(
             head,
             sequence_feature_columns,

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.canned.parts import LinearPart, check_features
+from estimand.canned.deep_and_linear import LinearPart, check_features
 from estimand.canned.sdca_state import ExampleStates
 from estimand.canned.training import scope_of_head
 from estimand.core.errors import ConfigError, InputError
@@ -48,6 +48,14 @@ class LinearSDCA:
     one table.
 
     Two classes, or labels of one dimension; categorical columns and numeric ones.
+
+    Args:
+      example_id_column: the feature that identifies an example.
+      num_loss_partitions: how many workers train at once.
+      num_table_shards: accepted for old code.
+      symmetric_l1_regularization: strength of the L1 penalty.
+      symmetric_l2_regularization: strength of the L2 penalty.
+      adaptive: whether to take examples more often that are further from their optimum.
 
     >>> import estimand as est, numpy as np, tensorflow as tf
     >>> def input_fn():

@@ -60,16 +60,16 @@ def source_of(
     if _SHARED.match(name):
         old = f"{_V1_INPUT_LAYER}{name}/embedding_weights"
         return Source((old,)) if old in stored else None
-    found = _TRAINING.match(name)
-    if found is None or any(_TRAINING.match(n) for n in stored):
+    match = _TRAINING.match(name)
+    if match is None or any(_TRAINING.match(n) for n in stored):
         return None  # no state of an optimizer, or no v1 checkpoint
-    scope, rest = found["scope"], found["rest"]
+    scope, rest = match["scope"], match["rest"]
     kind = (kinds or {}).get(scope) or re.sub(r"_\d+$", "", scope)
     if rest == "iter":
         return Source(("global_step",)) if "global_step" in stored else None
     if "/" not in rest:
         return _hyper_source(name, rest, scope, stored, hypers or {})
-    rate = (hypers or {}).get(f"{found['outer']}/{scope}/learning_rate")
+    rate = (hypers or {}).get(f"{match['outer']}/{scope}/learning_rate")
     return _slot_source(rest, kind, stored, rate)
 
 
@@ -97,14 +97,14 @@ def source_in_v2(name: str, stored: Collection[str]) -> Source | None:
     scope = next((s for s in scopes if any(n.startswith(f"{s}/{variable}/") for n in stored)), None)
     if scope is None:
         return None
-    found = f"{scope}/{variable}/{slot}"
-    if found not in stored:
+    slot_name = f"{scope}/{variable}/{slot}"
+    if slot_name not in stored:
         # v1 kept a momentum even where there was none.
         return Source((), 0.0) if v1_slot == "RMSProp_1" else None
     if v1_slot != "Momentum":
-        return Source((found,))
+        return Source((slot_name,))
     rate = f"{scope}/learning_rate"
-    return Source((found, rate), lambda steps, r: steps / -r) if rate in stored else None
+    return Source((slot_name, rate), lambda steps, r: steps / -r) if rate in stored else None
 
 
 def _slot_source(rest: str, kind: str, stored: Collection[str], rate: Any) -> Source | None:

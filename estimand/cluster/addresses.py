@@ -21,7 +21,7 @@ def addresses_of(cluster: Cluster) -> dict[Task, str]:
     >>> addresses_of({"worker": {0: "a:1", 1: "b:1"}, "evaluator": {0: "c:1"}})
     {Task(role='worker', index=0): 'a:1', Task(role='worker', index=1): 'b:1'}
     """
-    found: dict[Task, str] = {}
+    addresses: dict[Task, str] = {}
     owners: dict[str, Task] = {}
     for role, tasks in cluster.items():
         if role == TaskType.EVALUATOR:
@@ -34,8 +34,8 @@ def addresses_of(cluster: Cluster) -> dict[Task, str]:
                     f"TF_CONFIG gives {owners[address]} and {task} the same address {address!r}: "
                     "each process needs its own."
                 )
-            owners[address], found[task] = task, address
-    return found
+            owners[address], addresses[task] = task, address
+    return addresses
 
 
 def split_address(address: str, task: Task | None = None) -> tuple[str, int]:
@@ -63,9 +63,9 @@ def free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         # All at once: a port that was given back may be handed out again.
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind((LOOPBACK, 0))
-        return [one.getsockname()[1] for one in sockets]
+        for bound in sockets:
+            bound.bind((LOOPBACK, 0))
+        return [bound.getsockname()[1] for bound in sockets]
 
 
 def answers(address: str, timeout: float = 2.0) -> bool:

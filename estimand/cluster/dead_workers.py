@@ -76,10 +76,10 @@ def hang_up(address: str) -> int:
     """Shut down the connections of this process to `address`; how many there were."""
     host, port = split_address(address)
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:
         return 0
-    wanted = {(place[0], place[1]) for *_, place in found}
+    wanted = {(place[0], place[1]) for *_, place in addresses}
     return sum(_shut_down(fd, wanted) for fd in _open_files())
 
 

@@ -27,7 +27,9 @@ def local_tf_configs(cluster: ClusterDescription) -> dict[Task, str]:
     """`TF_CONFIG` for each process, at ports of this machine that are free now."""
     tasks = cluster.tasks()
     ports = dict(zip(tasks, free_ports(len(tasks)), strict=True))
-    return {task: cluster.tf_config(task, lambda one: f"{LOOPBACK}:{ports[one]}") for task in tasks}
+    return {
+        task: cluster.tf_config(task, lambda other: f"{LOOPBACK}:{ports[other]}") for task in tasks
+    }
 
 
 @dataclass
@@ -94,9 +96,9 @@ class LocalJob:
 
     def _next_exited(self) -> tuple[Task, int] | None:
         """One that has ended, good ends first: they may explain the others."""
-        codes = {task: one.child.exit_code() for task, one in self._running.items()}
+        codes = {task: process.child.exit_code() for task, process in self._running.items()}
         ended = [(task, code) for task, code in codes.items() if code is not None]
-        return min(ended, key=lambda one: one[1] != 0, default=None)
+        return min(ended, key=lambda code: code[1] != 0, default=None)
 
     def _is_released(self, task: Task) -> bool:
         """A server after the end of training: how it ends does not matter any more."""
@@ -128,7 +130,7 @@ class LocalJob:
         failures = self._failures[again[0]] = self._failures.get(again[0], 0) + 1
         if failures > self.restarts:
             return False
-        others = [one for one in again if one in self._running]
+        others = [task for task in again if task in self._running]
         self._say(
             f"{task} ended with exit code {code}. Starting "
             f"{', '.join(map(str, again))} again ({failures} of {self.restarts})."
@@ -136,9 +138,9 @@ class LocalJob:
         self._end(others, self.grace_secs)
         if self._received:
             return True  # the loop sees to it
-        for one in again:
-            self._ended.discard(one)
-            self._start(one)
+        for restarted in again:
+            self._ended.discard(restarted)
+            self._start(restarted)
         return True
 
     def _undone_by(self, task: Task) -> list[Task]:
@@ -148,7 +150,7 @@ class LocalJob:
         )
         if alone:
             return [task]
-        return [one for one in self._configs if one.role != TaskType.EVALUATOR]
+        return [task for task in self._configs if task.role != TaskType.EVALUATOR]
 
     def _fail(self, task: Task, code: int, tail: Sequence[str]) -> int:
         self._end(list(self._running), self.grace_secs)
@@ -189,16 +191,16 @@ class LocalJob:
 
     def _sweep(self, task: Task) -> Sequence[str]:
         """Clear up after a process; its last lines."""
-        one = self._running[task]
+        process = self._running[task]
         self._drain(task)
-        one.lines.finish()
+        process.lines.finish()
         with contextlib.suppress(KeyError):
-            self._selector.unregister(one.child.output)
-        one.child.sweep()
-        if one.log is not None:
-            one.log.close()
+            self._selector.unregister(process.child.output)
+        process.child.sweep()
+        if process.log is not None:
+            process.log.close()
         del self._running[task]
-        return one.lines.tail
+        return process.lines.tail
 
     # Output
 
@@ -209,17 +211,17 @@ class LocalJob:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
 
     def _drain(self, task: Task) -> None:
-        one = self._running[task]
+        process = self._running[task]
         while True:
             try:
-                data = os.read(one.child.output.fileno(), 65536)
+                data = os.read(process.child.output.fileno(), 65536)
             except BlockingIOError:
                 return
             if not data:  # closed, though the process may go on
                 with contextlib.suppress(KeyError):
-                    self._selector.unregister(one.child.output)
+                    self._selector.unregister(process.child.output)
                 return
-            one.lines.feed(data)
+            process.lines.feed(data)
 
     def _open_log(self, task: Task) -> TextIO | None:
         if self.log_dir is None:

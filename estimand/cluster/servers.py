@@ -136,8 +136,8 @@ def forget_farewell(task: Task, address: str) -> None:
     try:
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700)
-        found = os.lstat(folder)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        status = os.lstat(folder)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
             raise PermissionError(f"{folder} belongs to somebody else")
         with contextlib.suppress(FileNotFoundError):
             os.remove(_file_of(task, address))

@@ -112,15 +112,25 @@ def replace_text(path: str, text: str) -> None:
 
 def replace_bytes(path: str, contents: bytes) -> None:
     """The same of a file that is not text."""
+    with replacing(path) as temporary:
+        _write(temporary, contents)
+    sync_directory(os.path.dirname(path))
+
+
+@contextlib.contextmanager
+def replacing(path: str) -> Iterator[str]:
+    """A name to write a file under, which then takes the place of `path`, unless writing fails.
+
+    Its ending is that of `path`: there are programs that choose the format by it.
+    """
     directory, name = os.path.split(path)
     temporary = temporary_path(directory, f"{secrets.token_hex(4)}-{name}")
     try:
-        _write(temporary, contents)
+        yield temporary
         os.replace(temporary, path)
     except BaseException:
         remove_quietly(temporary)
         raise
-    sync_directory(directory)
 
 
 def remove_quietly(path: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from estimand.core import messages
+from estimand.core import messages, varints
 from estimand.core.errors import CheckpointError
 
 # A table ends in a footer of this size, and that in this number.
@@ -105,11 +105,11 @@ def _table(table: bytes) -> Iterator[tuple[bytes, bytes]]:
         raise ValueError("it is cut short or overwritten")
     place = len(table) - FOOTER_BYTES
     for _ in range(2):  # the first pair is of a block that tables of checkpoints leave empty
-        start, place = _varint(table, place)
-        size, place = _varint(table, place)
+        start, place = varints.decode(table, place)
+        size, place = varints.decode(table, place)
     for _, where in _block(table, start, size):
-        start, after = _varint(where, 0)
-        size, _ = _varint(where, after)
+        start, after = varints.decode(where, 0)
+        size, _ = varints.decode(where, after)
         yield from _block(table, start, size)
 
 
@@ -120,20 +120,9 @@ def _block(table: bytes, start: int, size: int) -> Iterator[tuple[bytes, bytes]]
     end = start + size - 4 * (restarts + 1)
     key, place = b"", start
     while place < end:
-        shared, place = _varint(table, place)
-        added, place = _varint(table, place)
-        length, place = _varint(table, place)
+        shared, place = varints.decode(table, place)
+        added, place = varints.decode(table, place)
+        length, place = varints.decode(table, place)
         key = key[:shared] + table[place : place + added]
         place += added + length
         yield key, table[place - length : place]
-
-
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """A number of seven bits a byte, and what follows it."""
-    value = shift = 0
-    while True:
-        byte = data[place]
-        value |= (byte & 0x7F) << shift
-        place, shift = place + 1, shift + 7
-        if byte < 0x80:
-            return value, place

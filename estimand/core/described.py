@@ -37,26 +37,26 @@ def pool(
         name=f"{package.replace('.', '/')}.proto",
         package=package,
         syntax="proto3",
-        dependency=[one.name for one in dependencies],
+        dependency=[file.name for file in dependencies],
     )
     for message, fields in messages.items():
         made = file.message_type.add(name=message)
-        for number, one in fields.items():
+        for number, field in fields.items():
             made.field.add(
-                name=one.name,
+                name=field.name,
                 number=number,
-                type=one.kind,
-                type_name=one.message,
-                label=_FIELD.LABEL_REPEATED if one.is_repeated else _FIELD.LABEL_OPTIONAL,
+                type=field.kind,
+                type_name=field.message,
+                label=_FIELD.LABEL_REPEATED if field.is_repeated else _FIELD.LABEL_OPTIONAL,
             )
-    found = into
-    if found is None:
-        found = descriptor_pool.DescriptorPool()
-        for one in dependencies:
-            found.AddSerializedFile(one.serialized_pb)
-    found.AddSerializedFile(file.SerializeToString())
-    return found
+    pool = into
+    if pool is None:
+        pool = descriptor_pool.DescriptorPool()
+        for field in dependencies:
+            pool.AddSerializedFile(field.serialized_pb)
+    pool.AddSerializedFile(file.SerializeToString())
+    return pool
 
 
-def message_class(found: descriptor_pool.DescriptorPool, name: str) -> Any:
-    return message_factory.GetMessageClass(found.FindMessageTypeByName(name))
+def message_class(pool: descriptor_pool.DescriptorPool, name: str) -> Any:
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))

@@ -86,7 +86,7 @@ class _OnlyIfNobodyElse(logging.Filter):
         root = root_of(_log).handlers if _log.propagate else []
         elsewhere = [stream for handler in root if (stream := stream_of(handler)) is not None]
         ours = [stream_of(handler) for handler in _log.handlers if self in handler.filters]
-        return not any(one is other for one in ours for other in elsewhere)
+        return not any(mine is theirs for mine in ours for theirs in elsewhere)
 
 
 _ONLY_IF_NOBODY_ELSE = _OnlyIfNobodyElse()

@@ -53,6 +53,13 @@ def new(name: str) -> Any:
     return described.message_class(_pool(), f"{_PACKAGE}.{name}")()
 
 
+def signature_def() -> Any:
+    """An empty SignatureDef."""
+    from tensorboard.compat.proto import meta_graph_pb2
+
+    return meta_graph_pb2.SignatureDef()
+
+
 def dtype_name(number: int) -> str:
     """What TensorFlow calls a type, by its number in messages.
 

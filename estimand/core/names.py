@@ -22,7 +22,7 @@ def did_you_mean(name: Any, known: Iterable[Any]) -> str:
     >>> did_you_mean("x", ["loss"])
     ''
     """
-    by_text = {str(one).lower(): one for one in known}
+    by_text = {str(name).lower(): name for name in known}
     close = difflib.get_close_matches(str(name).lower(), by_text, 1, cutoff=0.6)
     return f" Did you mean {by_text[close[0]]!r}?" if close else ""
 
@@ -41,7 +41,7 @@ def naming_unknown(function: F) -> F:
     def called(*args: Any, **kwargs: Any) -> Any:
         for name in kwargs:
             if name not in known:
-                there = [one for one in known if one != "self"]
+                there = [name for name in known if name != "self"]
                 meant = did_you_mean(name, there) or f" There are: {listed(there)}."
                 raise TypeError(
                     f"{function.__qualname__}() got an unexpected keyword argument {name!r}.{meant}"
@@ -77,7 +77,7 @@ def listed(known: Iterable[Any]) -> str:
     >>> listed(["a", "b"]), listed([])
     ("'a', 'b'", 'nothing')
     """
-    return ", ".join(repr(one) for one in known) or "nothing"
+    return ", ".join(repr(name) for name in known) or "nothing"
 
 
 def missing_key(error: Exception, given: Mapping[str, Any]) -> UnknownKeyError | None:

@@ -39,6 +39,19 @@ class EstimatorSpec(_EstimatorSpecFields):
     else may be given in any mode and is ignored where it has no use, so a `model_fn` may build
     everything in all modes.
 
+    Args:
+      mode: the one that `model_fn` was called with.
+      predictions: a tensor, or tensors by name.
+      loss: a scalar tensor.
+      train_op: what a step of training runs, as `est.minimize` makes it.
+      eval_metric_ops: metrics by name: Keras metrics, or v1 pairs of value and update op.
+      export_outputs: signatures of an export, by name; None: the predictions.
+      training_chief_hooks: hooks of the process that writes checkpoints.
+      training_hooks: hooks of training.
+      scaffold: a v1 Scaffold: initialization, tables, saver.
+      evaluation_hooks: hooks of evaluation.
+      prediction_hooks: hooks of prediction.
+
     >>> spec = EstimatorSpec("infer", predictions={"age": tf.constant([30.0])})
     >>> list(spec.export_outputs)
     ['serving_default']
@@ -108,6 +121,12 @@ class TrainSpec(_TrainSpecFields):
 
     `max_steps` is absolute, counted from the first start; None trains to the end of the input.
 
+    Args:
+      input_fn: gives the batches to train on.
+      max_steps: the global step to train to; None: to the end of the input.
+      hooks: hooks of training.
+      saving_listeners: what is called around each checkpoint.
+
     >>> TrainSpec(input_fn=lambda: None, max_steps=1000).max_steps
     1000
     """
@@ -151,6 +170,17 @@ class EvalSpec(_EvalSpecFields):
     Mind the default of 100 steps: `steps=None` evaluates the whole input. `every_n_steps` and
     `every_n_secs` say directly how often to evaluate; without them every new checkpoint is
     evaluated, but no sooner than `throttle_secs` after the last evaluation began.
+
+    Args:
+      input_fn: gives the batches to evaluate on.
+      steps: how many of them; None: all.
+      name: of several evaluations: its directory is `eval_<name>`.
+      hooks: hooks of evaluation.
+      exporters: asked after each evaluation.
+      start_delay_secs: how long an evaluator in a process of its own waits at first.
+      throttle_secs: seconds at least between the beginnings of two evaluations.
+      every_n_steps: evaluate at multiples of so many steps.
+      every_n_secs: evaluate every so many seconds.
 
     >>> EvalSpec(input_fn=lambda: None, steps=None, every_n_steps=500).throttle_secs
     600
@@ -297,7 +327,7 @@ def _is_exporter(value: Any) -> bool:
     )
 
 
-def _not_exporters(found: Any) -> SpecTypeError:
+def _not_exporters(given: Any) -> SpecTypeError:
     return SpecTypeError(
-        f"`exporters` must be an Exporter, an iterable of Exporter, or `None`, found {found}."
+        f"`exporters` must be an Exporter, an iterable of Exporter, or `None`, found {given}."
     )

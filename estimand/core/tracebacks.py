@@ -55,16 +55,16 @@ class folded:
 def fold(error: BaseException) -> None:
     """Take frames that are not the user's out of the tracebacks of an error and its causes."""
     seen: set[int] = set()
-    one: BaseException | None = error
-    while one is not None and id(one) not in seen:
-        seen.add(id(one))
-        _fold(one)
-        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        _fold(link)
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
 
 
 def users_line(error: BaseException) -> Line | None:
     """The last line of the user's own among those that led to an error."""
-    mine = [one for one in _each(error.__traceback__) if _owner(one) is None]
+    mine = [frame for frame in _each(error.__traceback__) if _owner(frame) is None]
     if not mine:
         return None
     code = mine[-1].tb_frame.f_code
@@ -83,8 +83,8 @@ def _fold(error: BaseException) -> None:
     if not _is_meant(error) and _last_owner(frames) == _OURS:
         return  # a fault of this package: where it is, has to be seen
     kept: TracebackType | None = None
-    for one in reversed([one for one in frames if _owner(one) is None]):
-        kept = TracebackType(kept, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    for frame in reversed([frame for frame in frames if _owner(frame) is None]):
+        kept = TracebackType(kept, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
     gone = len(frames) - len(list(_each(kept)))
     error.__traceback__ = kept
     told = any(_NOTE in note for note in getattr(error, "__notes__", ()))
@@ -101,18 +101,18 @@ def _is_meant(error: BaseException) -> bool:
 
 
 def _last_owner(frames: list[TracebackType]) -> str | None:
-    owners = [_owner(one) for one in frames]
+    owners = [_owner(frame) for frame in frames]
     return next((owner for owner in reversed(owners) if owner in (None, _OURS)), None)
 
 
-def _owner(one: TracebackType) -> str | None:
+def _owner(frame: TracebackType) -> str | None:
     """Whose a frame is; None for the user."""
-    file = one.tb_frame.f_code.co_filename
+    file = frame.tb_frame.f_code.co_filename
     if file.startswith(_OURS):
         return _OURS
     if file in _IN_BETWEEN or file.startswith("<frozen"):
         return file
-    return next((one for one in _their_folders() if file.startswith(one)), None)
+    return next((folder for folder in _their_folders() if file.startswith(folder)), None)
 
 
 def _their_folders() -> Iterator[str]:

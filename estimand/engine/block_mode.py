@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from estimand.core import tf_private
+from estimand.engine.feeding.supply import Supply
 from estimand.engine.running import convolutions, gates, whole_loop
 from estimand.engine.running.compiled import ONEDNN, PLAIN, SINGLE_THREAD, XLA
 from estimand.engine.running.program import StepProgram
@@ -25,8 +26,15 @@ _log = logging.getLogger("tensorflow")
 # A trial costs about as much as a few hundred small steps: it pays only in longer runs.
 _MIN_STEPS_FOR_TRIAL = 1000
 _MIN_STEPS_WITH_CONVOLUTIONS = 200  # which are no small steps
-# So long must the steps that are left take without it to make compiling them worth a trial.
+# So long must the steps that are left take as they are expected to run, or comparing would take
+# longer than it could save.
+MIN_SECONDS_FOR_TRIAL = 1.0
+# So long must the steps that are left take without it to make compiling them worth a trial. With
+# rows in memory, where no batches have to be stacked, it pays so many times sooner.
 MIN_SECONDS_FOR_COMPILING = 30.0
+_SOONER_WITH_ROWS = 6
+# By rule, without a stopwatch: so many steps of a small model take longer than compiling them.
+MIN_STEPS_FOR_COMPILING = 50_000
 _LARGEST_TO_COMPILE = 1500  # ops: what takes minutes to compile is not tried unasked
 # Trial steps change the variables, whose values are put back afterwards: not for huge models.
 _MAX_BYTES_FOR_TRIAL = 256 * 2**20
@@ -60,8 +68,8 @@ def suits_onednn(program: StepProgram) -> bool:
     """Whether the model has convolutions, and TensorFlow kernels for them that it leaves out."""
     if gates.device_problem(program.trace) is not None:
         return False
-    found = convolutions.has_convolutions(gates.needed(program.targets))
-    return found and tf_private.onednn_kernels_to_ask_for()
+    convolves = convolutions.has_convolutions(gates.needed(program.targets))
+    return convolves and tf_private.onednn_kernels_to_ask_for()
 
 
 def guess(trace: Trace) -> str:
@@ -72,20 +80,29 @@ def guess(trace: Trace) -> str:
     return SINGLE_THREAD if parameters <= _SMALL_MODEL_PARAMETERS else PLAIN
 
 
-def by_rule(program: StepProgram) -> str:
-    """For runs that are to come out the same each time: what size and ops of the model say."""
+def by_rule(program: StepProgram, supply: Supply | None, steps_to_go: int | None) -> str:
+    """For runs that are to come out the same each time: what size and ops of the model say.
+
+    Small models whose input is in memory (`supply`; None: that must not be compiled) are compiled,
+    if there are enough steps for it: they gain more than any others could lose.
+    """
     mode = guess(program.trace)
-    return ONEDNN if mode == PLAIN and suits_onednn(program) else mode
+    if mode == PLAIN and suits_onednn(program):
+        return ONEDNN
+    long = steps_to_go is None or steps_to_go >= MIN_STEPS_FOR_COMPILING
+    if mode == SINGLE_THREAD and long and supply is not None and supply.by_number:
+        return XLA if _may_be_compiled(program, supply) else mode
+    return mode
 
 
 def measure(
     program: StepProgram,
-    batch: Sequence[tf.Tensor],
+    supply: Supply,
     *,
     steps_to_go: int | None = None,
     may_compile: bool = False,
 ) -> str:
-    """Time each way on `batch`, leaving every variable as it was.
+    """Time each way on batches of `supply`, leaving every variable as it was.
 
     `steps_to_go` (None: no end) tells whether compiling would pay.
     """
@@ -95,11 +112,13 @@ def measure(
     before = [v.read_value() for v in variables]
     try:
         expected = guess(program.trace)
+        if _soon_done(program, supply, expected, steps_to_go):
+            return expected
         ways = [expected, ONEDNN] if suits_onednn(program) else [PLAIN, SINGLE_THREAD]
-        seconds = _seconds_per_step(program, batch, ways)
+        seconds = _seconds_per_step(program, supply, ways)
         best = _winner(seconds, expected)
-        if may_compile and _compiling_may_pay(program, min(seconds[best]), steps_to_go):
-            seconds = _seconds_per_step(program, batch, [best, XLA])
+        if may_compile and _compiling_may_pay(program, supply, min(seconds[best]), steps_to_go):
+            seconds = _seconds_per_step(program, supply, [best, XLA])
             best = _winner(seconds, best)
     except tf.errors.OpError:
         # Steps beyond the real ones may meet a limit of the model's own (an assertion on the
@@ -112,13 +131,27 @@ def measure(
     return best
 
 
-def _compiling_may_pay(program: StepProgram, seconds: float, steps_to_go: int | None) -> bool:
-    long = steps_to_go is None or steps_to_go * seconds >= MIN_SECONDS_FOR_COMPILING
+def _soon_done(program: StepProgram, supply: Supply, way: str, steps_to_go: int | None) -> bool:
+    if steps_to_go is None:
+        return False
+    seconds = _seconds_per_step(program, supply, [way], _FEWEST_TURNS)[way]
+    return steps_to_go * min(seconds) < MIN_SECONDS_FOR_TRIAL
+
+
+def _compiling_may_pay(
+    program: StepProgram, supply: Supply, seconds: float, steps_to_go: int | None
+) -> bool:
+    least = MIN_SECONDS_FOR_COMPILING / (_SOONER_WITH_ROWS if supply.by_number else 1)
+    long = steps_to_go is None or steps_to_go * seconds >= least
+    return long and _may_be_compiled(program, supply)
+
+
+def _may_be_compiled(program: StepProgram, supply: Supply) -> bool:
+    """Unasked: known to do the same, and to be worth it."""
     return (
-        long
-        and len(gates.needed(program.targets)) <= _LARGEST_TO_COMPILE
+        len(gates.needed(program.targets)) <= _LARGEST_TO_COMPILE
         and whole_loop.is_promising(program.targets)
-        and program.compiling_problem(asked=False) is None
+        and program.compiling_problem(supply, asked=False) is None
     )
 
 
@@ -132,24 +165,24 @@ def _winner(seconds: dict[str, list[float]], expected: str) -> str:
 
 
 def _seconds_per_step(
-    program: StepProgram, batch: Sequence[tf.Tensor], modes: Sequence[str]
+    program: StepProgram, supply: Supply, modes: Sequence[str], turns: int = _TURNS
 ) -> dict[str, list[float]]:
     """The time of each way, turn by turn."""
     # A call of what XLA compiled costs as much as many steps: a few would say nothing.
-    steps = {mode: 10 if mode == XLA else 2 for mode in modes}
+    most = {mode: program.most_steps_at_once(supply, mode) for mode in modes}
+    steps = {mode: min(10 if mode == XLA else 2, most[mode]) for mode in modes}
     taken: dict[str, list[float]] = {mode: [] for mode in modes}
     for mode in modes:
-        float(program.loop_on(batch, steps[mode], mode))  # compiling
+        float(program.try_out(supply, steps[mode], mode))  # compiling
     begin = time.perf_counter()
-    for turn in range(_TURNS):
+    for turn in range(turns):
         for mode in modes:
             start = time.perf_counter()
-            float(program.loop_on(batch, steps[mode], mode))
+            float(program.try_out(supply, steps[mode], mode))
             seconds = (time.perf_counter() - start) / steps[mode]
             if turn == 0:  # how many steps make a measurement
-                most = program.most_steps_at_once(mode)
                 wanted = _TRIAL_SECONDS / seconds * (4 if mode == XLA else 1)
-                steps[mode] = max(steps[mode], min(most, int(wanted)))
+                steps[mode] = max(steps[mode], min(most[mode], int(wanted)))
             else:
                 taken[mode].append(seconds)
         if turn >= _FEWEST_TURNS and time.perf_counter() - begin > _ENOUGH_SECONDS:

@@ -21,7 +21,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -145,13 +145,13 @@ class EventWriter:
             self._open.pop(self.directory, None)
             self._open[self.directory] = self
             idle = list(self._open.values())[: max(0, len(self._open) - _MOST_OPEN)]
-        for other in idle:
-            if other._lock.acquire(blocking=False):  # else it is recording, so not idle
+        for writer in idle:
+            if writer._lock.acquire(blocking=False):  # else it is recording, so not idle
                 try:
                     with contextlib.suppress(EventWriteError):  # no concern of this directory
-                        other.close()
+                        writer.close()
                 finally:
-                    other._lock.release()
+                    writer._lock.release()
 
     def _add(self, event: Any, step: int) -> None:
         event.wall_time = time.time()
@@ -234,15 +234,44 @@ def read_scalars(directory_or_file: str | os.PathLike[str]) -> dict[str, list[tu
 
     Both v1 scalars and v2 scalars (tensors of rank 0) count.
     """
+    by_tag: dict[str, list[tuple[int, float]]] = {}
+    for scalar in read_timed_scalars(directory_or_file):
+        by_tag.setdefault(scalar.tag, []).append((scalar.step, scalar.value))
+    return by_tag
+
+
+class TimedScalar(NamedTuple):
+    """One number of an event file, and when it was written (seconds since 1970)."""
+
+    tag: str
+    step: int
+    seconds: float
+    value: float
+
+
+def read_timed_scalars(directory_or_file: str | os.PathLike[str]) -> Iterator[TimedScalar]:
+    """All numbers, v1 and v2 scalars alike, in the order in which they were written."""
+    for event in _all_events(directory_or_file):
+        for value in event.summary.value:
+            number = _number_in(value)
+            if number is not None:
+                yield TimedScalar(value.tag, event.step, event.wall_time, number)
+
+
+def read_starts(directory: str | os.PathLike[str]) -> list[tuple[int, float]]:
+    """The step and the time (seconds since 1970) of each start of a training."""
+    start = tf.compat.v1.SessionLog.START
+    return [
+        (event.step, event.wall_time)
+        for event in _all_events(directory)
+        if event.HasField("session_log") and event.session_log.status == start
+    ]
+
+
+def _all_events(directory_or_file: str | os.PathLike[str]) -> Iterator[Any]:
     path = os.fspath(directory_or_file)
-    found: dict[str, list[tuple[int, float]]] = {}
     for file in event_files(path) if tf.io.gfile.isdir(path) else [path]:
-        for event in read_events(file):
-            for value in event.summary.value:
-                number = _number_in(value)
-                if number is not None:
-                    found.setdefault(value.tag, []).append((event.step, number))
-    return found
+        yield from read_events(file)
 
 
 def _cached_file_writer(directory: str) -> tf.compat.v1.summary.FileWriter:

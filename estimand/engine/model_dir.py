@@ -257,6 +257,7 @@ _KINDS: dict[str, tuple[type, str]] = {
     "block_mode": (str, "a string"),
     "block_mode_from_step": (int, "an integer"),
     "input_seed": (int, "an integer"),
+    "input_order": (int, "an integer"),
     "onednn_in_all_graphs": (bool, "true, false"),
 }
 
@@ -270,6 +271,7 @@ class RunRecord:
       block_mode: how steps are run, settled by the first call that is not resumed.
       block_mode_from_step: the first step that was run so.
       input_seed: of the order of the input, for the call under way or interrupted.
+      input_order: by which rule the order of rows in memory follows from it.
       onednn_in_all_graphs: whether TensorFlow used oneDNN by itself.
       extra: entries that this version does not know, written back as they came.
 
@@ -284,6 +286,7 @@ class RunRecord:
     block_mode: str | None = None
     block_mode_from_step: int | None = None
     input_seed: int | None = None
+    input_order: int | None = None
     onednn_in_all_graphs: bool | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 

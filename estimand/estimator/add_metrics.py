@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -39,7 +38,9 @@ def add_metrics(estimator: Estimator, metric_fn: Callable[..., dict[str, Any]]) 
         )
     names = _checked_arguments(metric_fn)
 
-    def model_fn(features: Any, labels: Any, mode: str, config: RunConfig) -> EstimatorSpec:
+    def model_fn(
+        features: Any, labels: Any, mode: str, config: RunConfig | None = None
+    ) -> EstimatorSpec:
         spec = estimator._call_model_fn(features, labels, mode, config)
         if mode != ModeKeys.EVAL:
             return spec
@@ -52,24 +53,7 @@ def add_metrics(estimator: Estimator, metric_fn: Callable[..., dict[str, Any]]) 
         more = metric_fn(**{name: known[name] for name in names}) or {}
         return spec._replace(eval_metric_ops={**(spec.eval_metric_ops or {}), **more})
 
-    return _like(estimator, model_fn)
-
-
-def _like(estimator: Estimator, model_fn: Callable[..., EstimatorSpec]) -> Estimator:
-    """A copy with another model function: of the same class, so that what it can do remains."""
-    result = copy.copy(estimator)
-    result._model_fn = model_fn
-    # Ours goes through the original's _call_model_fn, overridden or not; not twice.
-    result._call_model_fn = _calls(model_fn)  # type: ignore[method-assign]
-    result._workspace = result._new_workspace(estimator._config)  # variables of its own
-    return result
-
-
-def _calls(model_fn: Callable[..., EstimatorSpec]) -> Callable[..., EstimatorSpec]:
-    def call(features: Any, labels: Any, mode: str, config: RunConfig | None = None) -> Any:
-        return model_fn(features, labels, mode, config)
-
-    return call
+    return estimator._with_model_fn(model_fn)
 
 
 def _checked_arguments(metric_fn: Any) -> tuple[str, ...]:

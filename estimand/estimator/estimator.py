@@ -77,10 +77,12 @@ class Estimator:
         params: Any = None,
         warm_start_from: Any = None,
     ) -> None:
-        checks.members_not_overridden(self, Estimator)
+        Estimator._assert_members_are_not_overridden(self)
         config = checks.strategies(_with_model_dir(config, model_dir))
         self._model_dir: str = config.model_dir or ""
+        given = config._session_config
         self._session_config = config.session_config or default_session_config()
+        config = config.replace(session_config=self._session_config)
         self._params = copy.deepcopy(params or {})
         self._warm_start_settings = warm_start.normalize(warm_start_from)
         if model_fn is None:
@@ -89,8 +91,8 @@ class Estimator:
         self._model_fn = model_fn
         self._workspace = self._new_workspace(config)
         tf_private.make_graph_tensors_hashable()
-        if config._session_config is not None:
-            apply_session_config(config._session_config)
+        if given is not None:
+            apply_session_config(given)
         with lines_of_old.in_order():
             _log.info("Using config: %s", config)
 
@@ -105,6 +107,20 @@ class Estimator:
             brings_weights=self._brings_weights,
             predicts_untrained=self._predicts_untrained,
         )
+
+    def _with_model_fn(self, model_fn: Callable[..., EstimatorSpec]) -> Estimator:
+        """A copy that calls another one: of the same class, so that what it can do remains."""
+        result = copy.copy(self)
+        result._model_fn = model_fn
+        # It goes through our _call_model_fn, overridden or not; not twice.
+        result._call_model_fn = model_fn  # type: ignore[method-assign]
+        result._workspace = result._new_workspace(self._config)  # variables of its own
+        return result
+
+    @staticmethod
+    def _assert_members_are_not_overridden(estimator: Any) -> None:
+        """Under tf.estimator's name for it: AdaNet, which overrides them, replaces it first."""
+        checks.members_not_overridden(estimator, Estimator)
 
     # Properties
 
@@ -338,9 +354,6 @@ class Estimator:
         assert step is tf.compat.v1.train.get_global_step(graph)
         assert step.dtype.is_integer
         return step
-
-    def _assert_members_are_not_overridden(self) -> None:
-        """Overriding is allowed; kept because subclasses call it."""
 
     def _build(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
         labels = None if mode == ModeKeys.PREDICT else labels

@@ -12,19 +12,18 @@ import tensorflow as tf
 from estimand.core import voice
 from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
-from estimand.engine.distributed.replicas import local_replicas
+from estimand.engine.distributed.distribution import distribution_of
 from estimand.engine.eager.run import EagerTrace
 from estimand.engine.events import write_eval_results
 from estimand.engine.feeding.feeder import Feeder
+from estimand.engine.feeding.resident import open_feeder
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.progress.results import in_one_line
 from estimand.engine.running import faults
 from estimand.engine.tracing.live_model import LiveModel
 from estimand.engine.tracing.metrics import GLOBAL_STEP, as_python_numbers
 from estimand.engine.tracing.trace import Trace
-from estimand.estimator.eager import phases as eager
-from estimand.estimator.eager import turns as eager_turns
-from estimand.estimator.eager.hooks import EagerHooks, EagerSession
+from estimand.estimator import eagerly
 from estimand.estimator.reading import (
     filled_trace,
     model_to_read,
@@ -59,9 +58,9 @@ def evaluate(
     workspace.live.seed_input(ModeKeys.EVAL, seed)
     given = workspace.call_input_fn(input_fn, ModeKeys.EVAL)
     workspace.trained_on = workspace.trained_on or TrainedOn.of(given)
-    eagerly = workspace.config.run_eagerly
-    with faults.told_plainly(lambda: given, eager=eagerly):
-        if eagerly:
+    run_eagerly = workspace.config.run_eagerly
+    with faults.told_plainly(lambda: given, eager=run_eagerly):
+        if run_eagerly:
             path, results = _evaluate_eagerly(
                 workspace, given, steps, hooks, checkpoint_path, seed, as_they_are
             )
@@ -87,8 +86,8 @@ def _evaluate(
     seed: int,
     as_they_are: bool,
 ) -> tuple[str | None, dict[str, Any]]:
-    count = local_replicas(workspace.config.eval_distribute)
-    feeder = Feeder(given.dataset, given.unpack, keep_alive=given, replicas=count)
+    count = distribution_of(workspace.config.eval_distribute).replicas
+    feeder = open_feeder(given.dataset, given.unpack, keep_alive=given, replicas=count)
     progress = workspace.config.progress
     with contextlib.ExitStack() as reading:
         opened = _opened(workspace, given.element_spec, seed, checkpoint_path, as_they_are, reading)
@@ -132,6 +131,7 @@ def _opened(
                 distributed=distributed,
             )
         reading.enter_context(trace.usage.open())
+        reading.enter_context(live.let_write(trace))
     return live, trace, path
 
 
@@ -158,7 +158,7 @@ def _evaluate_eagerly(
     seed: int,
     as_they_are: bool,
 ) -> tuple[str | None, dict[str, Any]]:
-    eager_turns.begin(workspace, "evaluate")
+    eagerly.begin(workspace, "evaluate")
     runner, spec = workspace.eager_runner(ModeKeys.EVAL, seed), given.element_spec
     try:
         first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
@@ -171,14 +171,14 @@ def _evaluate_eagerly(
 
     def results(trace: EagerTrace) -> dict[str, Any]:
         all_hooks = [*hooks, *(trace.spec.evaluation_hooks or ())]
-        calling = EagerHooks(all_hooks, EagerSession(trace))
-        return eager.evaluate(eager.watched(runner, feeder, spec, calling, steps))
+        calls = eagerly.calls(runner, trace, feeder, spec, all_hooks, steps)
+        return eagerly.evaluate(calls)
 
     if as_they_are:
-        return None, results(eager.try_out(runner, spec, first))
+        return None, results(eagerly.try_out(runner, spec, first))
     wait_for_files(workspace)
-    path = checkpoint_path or workspace.latest_checkpoint()
-    with eager_turns.values_lent(workspace, "evaluate"):
-        return path, results(
-            eager.build(workspace, runner, spec, first, checkpoint_path, purpose="evaluate")
+    with eagerly.values_lent(workspace, "evaluate"):
+        trace, path = eagerly.build(
+            workspace, runner, spec, first, checkpoint_path, purpose="evaluate"
         )
+        return path, results(trace)

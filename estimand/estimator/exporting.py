@@ -51,10 +51,12 @@ def export(
         notes = card.Notes.of(model_fn, workspace.model_dir, workspace.params, path)
         for mode in (m for m in _ORDER if m in receiver_fns):
             trace, by_name = _trace(workspace, mode, receiver_fns[mode], notes)
-            one = ModeGraph(mode, flat_graph.flatten(trace), by_name, ())
-            one.values, path = _values(workspace, trace, one, path, not checkpoint_path)
+            graph_of_mode = ModeGraph(mode, flat_graph.flatten(trace), by_name, ())
+            graph_of_mode.values, path = _values(
+                workspace, trace, graph_of_mode, path, not checkpoint_path
+            )
             notes.checkpoint = path
-            graphs.append(one)
+            graphs.append(graph_of_mode)
         notes.note_values(graphs)
 
         def write(directory: str) -> None:
@@ -116,17 +118,17 @@ def _checkpoint(workspace: Workspace, given: Any) -> str:
     wait_for_files(workspace)
     if given:
         return os.fsdecode(given)
-    found = workspace.latest_checkpoint()
-    if found is None and workspace.warm_start is not None:
-        found = workspace.warm_start.ckpt_to_initialize_from
-        if os.path.isdir(found):
-            found = checkpoints.latest_checkpoint(found)
-    if found is None:
+    checkpoint = workspace.latest_checkpoint()
+    if checkpoint is None and workspace.warm_start is not None:
+        checkpoint = workspace.warm_start.ckpt_to_initialize_from
+        if os.path.isdir(checkpoint):
+            checkpoint = checkpoints.latest_checkpoint(checkpoint)
+    if checkpoint is None:
         raise NoCheckpointError(
             f"Couldn't find trained model at {workspace.model_dir}. Call train first, or give "
             "checkpoint_path."
         )
-    return found
+    return checkpoint
 
 
 def _trace(
@@ -174,10 +176,10 @@ def _checked_receiver(receiver: Any, mode: str) -> Any:
 
 
 def _values(
-    workspace: Workspace, trace: Trace, one: ModeGraph, path: str, fall_back: bool
+    workspace: Workspace, trace: Trace, graph_of_mode: ModeGraph, path: str, fall_back: bool
 ) -> tuple[list[tf.Tensor], str]:
     """What the checkpoint holds of the variables; read anew, the live ones stay as they are."""
-    wanted = [saved.wanted() for saved, _ in one.flat.saved.values()]
+    wanted = [saved.wanted() for saved, _ in graph_of_mode.flat.saved.values()]
     find = substitutes(trace.collection)
     try:
         return checkpoints.read_tensors(path, wanted, find), path
@@ -190,5 +192,5 @@ def _values(
         raise type(error)(
             "Could not load all requested variables from checkpoint. Please make sure your "
             "model_fn does not expect variables that were not saved in the checkpoint.\n"
-            f"In mode {one.mode!r}: {error}"
+            f"In mode {graph_of_mode.mode!r}: {error}"
         ) from error

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from estimand.core import tf_private
 from estimand.core.errors import ConfigError
+from estimand.core.handles import EstimatorHandle
 from estimand.engine.hook_calls.cadence import Cadence
 from estimand.estimator import checks, evaluating
 from estimand.estimator.run_context import engine_scope
+from estimand.estimator.workspace import Workspace
 from estimand.hooks.base import LoopHook
 
 
@@ -33,7 +37,7 @@ class InMemoryEvaluatorHook(LoopHook):
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: EstimatorHandle,
         input_fn: Callable[..., Any],
         steps: int | None = None,
         hooks: Sequence[Any] | None = None,
@@ -50,6 +54,10 @@ class InMemoryEvaluatorHook(LoopHook):
                 "servers; use est.train_and_evaluate with an evaluator."
             )
         checks.positive("steps", steps)
+        workspace = Workspace.of(estimator)
+        if workspace is None:
+            raise ConfigError(f"InMemoryEvaluatorHook needs an est.Estimator, got {estimator!r}.")
+        self._workspace = workspace
         self._estimator = estimator
         self._input_fn = input_fn
         self._steps = steps
@@ -64,23 +72,29 @@ class InMemoryEvaluatorHook(LoopHook):
         self._evaluated_step = None
         self._find_global_step()
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(
+        self, session: tf.compat.v1.Session, coord: tf.compat.v1.train.Coordinator
+    ) -> None:
         self._evaluate(self._step_now(session))
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(
+        self,
+        run_context: tf.compat.v1.train.SessionRunContext,
+        run_values: tf.compat.v1.train.SessionRunValues,
+    ) -> None:
         step = self._step_now(run_context.session)
         last = self._evaluated_step
         if last is None or step - last >= self._every_n_iter:
             self._evaluate(step)
 
-    def end(self, session: Any) -> None:
+    def end(self, session: tf.compat.v1.Session) -> None:
         step = self._step_now(session)
         if step != self._evaluated_step:
             self._evaluate(step)
 
     def _evaluate(self, step: int) -> None:
         self._evaluated_step = step
-        workspace = self._estimator._workspace
+        workspace = self._workspace
         with tf_private.eager_mode(), engine_scope(workspace):
             evaluating.evaluate(
                 workspace,

@@ -52,7 +52,7 @@ def explained(features: Any, labels: Any, mode: str, params: Any) -> Iterator[No
 def _single_rows(features: Any, labels: Any) -> Exception | None:
     """Labels are of rank 0, or a feature is where there are none: nobody has made batches."""
     looked_at = labels if labels is not None else features
-    ranks = [getattr(getattr(one, "shape", None), "rank", None) for one in _leaves(looked_at)]
+    ranks = [getattr(getattr(leaf, "shape", None), "rank", None) for leaf in _leaves(looked_at)]
     if not ranks or not (all if labels is not None else any)(rank == 0 for rank in ranks):
         return None
     parts = f"features {describe(features)}"

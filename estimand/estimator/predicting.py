@@ -12,13 +12,14 @@ from estimand.core import tf_private
 from estimand.core.modes import ModeKeys
 from estimand.core.tracebacks import folded
 from estimand.engine.checkpoints import initialization
+from estimand.engine.eager.run import EagerTrace
+from estimand.engine.eager.session import EagerSession
 from estimand.engine.feeding.feeder import Feeder
+from estimand.engine.feeding.resident import open_feeder
 from estimand.engine.hook_calls.session import TracedSession
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.running import faults
-from estimand.estimator.eager import phases as eager
-from estimand.estimator.eager import turns as eager_turns
-from estimand.estimator.eager.hooks import EagerHooks, EagerSession
+from estimand.estimator import eagerly
 from estimand.estimator.reading import filled_trace, model_to_read, wait_for_files
 from estimand.estimator.run_context import engine_scope, model_seed
 from estimand.estimator.workspace import Workspace
@@ -52,9 +53,9 @@ def _predict(
 ) -> Iterator[Any]:
     with engine_scope(workspace):
         given = _call_input_fn(workspace, input_fn)
-    eagerly = workspace.config.run_eagerly
-    start = _start_eagerly if eagerly else _start
-    with contextlib.ExitStack() as reading, faults.told_plainly(lambda: given, eager=eagerly):
+    run_eagerly = workspace.config.run_eagerly
+    start = _start_eagerly if run_eagerly else _start
+    with contextlib.ExitStack() as reading, faults.told_plainly(lambda: given, eager=run_eagerly):
         with engine_scope(workspace):
             program, batches = start(
                 workspace, given, predict_keys, hooks, checkpoint_path, untrained, reading
@@ -105,11 +106,12 @@ def _start(
             untrained=untrained,
         )
         reading.enter_context(trace.usage.open())
+        reading.enter_context(model.let_write(trace))
         initialization.start_locals(trace, TracedSession(trace))
         chosen = prediction.selected_predictions(trace, predict_keys)
         key = f"predict {list(map(repr, chosen)) if isinstance(chosen, dict) else ''}"
         program = model.program(trace, key, lambda: prediction.PredictProgram(trace, chosen))
-    feeder = Feeder(given.dataset, given.unpack, with_labels=False, keep_alive=given)
+    feeder = open_feeder(given.dataset, given.unpack, with_labels=False, keep_alive=given)
     all_hooks = [*hooks, *(trace.spec.prediction_hooks or ())]
     if all_hooks:
         return program, prediction.predict_with_hooks(trace, program, feeder, all_hooks)
@@ -125,7 +127,7 @@ def _start_eagerly(
     untrained: bool,
     reading: contextlib.ExitStack,
 ) -> tuple[Any, Iterator[Any]]:
-    eager_turns.begin(workspace, "predict")
+    eagerly.begin(workspace, "predict")
     live, spec = workspace.live, (given.element_spec[0], None)
     seed = model_seed(workspace, RunRecord.load(workspace.model_dir))
     runner = workspace.eager_runner(ModeKeys.PREDICT, seed)
@@ -133,35 +135,34 @@ def _start_eagerly(
     def feeder() -> Feeder:
         return Feeder(given.dataset, given.unpack, with_labels=False, keep_alive=given)
 
-    def select(trace: Any) -> Any:
+    def select(trace: EagerTrace) -> Any:
         return prediction.selected_predictions(trace, predict_keys)
 
-    def batches(trace: Any) -> Iterator[Any]:
+    def batches(trace: EagerTrace) -> Iterator[Any]:
         all_hooks = [*hooks, *(trace.spec.prediction_hooks or ())]
-        calls = eager.watched(runner, feeder(), spec, EagerHooks(all_hooks, EagerSession(trace)))
-        return eager.predict_batches(calls, select)
+        calls = eagerly.calls(runner, trace, feeder(), spec, all_hooks)
+        return eagerly.predict_batches(calls, select)
 
     try:
         first = feeder().next_batch()
     except tf.errors.OutOfRangeError:
-        return eager.Keys(None), iter(())
-    with eager_turns.values_lent(workspace, "predict"):
-        path = checkpoint_path or workspace.latest_checkpoint()
-        trace = eager.build(
+        return eagerly.Keys(None), iter(())
+    with eagerly.values_lent(workspace, "predict"):
+        trace, path = eagerly.build(
             workspace, runner, spec, first, checkpoint_path, purpose="predict", untrained=untrained
         )
         chosen = select(trace)
-        keys = eager.Keys(list(chosen) if isinstance(chosen, dict) else None)
+        keys = eagerly.Keys(list(chosen) if isinstance(chosen, dict) else None)
         if live.is_trained:
-            return keys, iter(eager_turns.all_at_once(given.dataset, lambda: batches(trace)))
+            return keys, iter(eagerly.all_at_once(given.dataset, lambda: batches(trace)))
 
     def ensure_values() -> None:
         # Another call may have loaded another checkpoint since the last batch was asked for.
         if path is not None:
-            session: Any = EagerSession(trace)
+            session = EagerSession(trace)
             initialization.restore(trace, runner.store, session, path, fall_back=None)
 
-    return keys, eager_turns.in_turn(workspace, batches(trace), ensure_values)
+    return keys, eagerly.in_turn(workspace, batches(trace), ensure_values)
 
 
 def _in_eager_mode(batches: Iterator[Any]) -> Iterator[Any]:

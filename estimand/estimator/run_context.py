@@ -10,7 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import lines_of_old, tf_private, voice
-from estimand.engine.checkpoints.api import CheckpointWriter
+from estimand.core.config import RunConfig
+from estimand.engine.checkpoints.keep_policy import KeepPolicy
 from estimand.engine.checkpoints.saving import ModelSaver
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.running.interrupts import Interrupts
@@ -19,18 +20,11 @@ from estimand.estimator.workspace import Workspace
 NO_STEPS = "Training with estimator made no steps. Perhaps input is empty or misspecified."
 
 
-def make_writer(
-    workspace: Workspace, directory: str, basename: str = "model.ckpt", saver: Any = None
-) -> CheckpointWriter:
-    """A writer that keeps as many checkpoints as a v1 Saver says, or else the configuration."""
-    config = workspace.config
-    keep_max, hours = config.keep_checkpoint_max, config.keep_checkpoint_every_n_hours
-    limits = tf_private.saver_limits(saver)
-    if limits is not None:
-        keep_max, hours = limits
-    return CheckpointWriter(
-        directory, basename=basename, keep_max=keep_max, keep_every_n_hours=hours or 10000.0
-    )
+def keep_policy(config: RunConfig, saver: Any = None) -> KeepPolicy:
+    """As many checkpoints as a v1 Saver says, or else the configuration."""
+    of_config = config.keep_checkpoint_max, config.keep_checkpoint_every_n_hours
+    keep_max, hours = tf_private.saver_limits(saver) or of_config
+    return KeepPolicy(keep_max, hours or 10000.0)
 
 
 @contextlib.contextmanager

@@ -6,13 +6,13 @@ import difflib
 import logging
 import os
 from collections.abc import Iterator
-from typing import Any
 
 import tensorflow as tf
 
 from estimand.core import old_code, tf_private
 from estimand.core.errors import NoCheckpointError
 from estimand.engine.checkpoints import api as checkpoints
+from estimand.engine.tracing.built_model import BuiltModel
 from estimand.estimator.workspace import Workspace
 
 # Not that of TensorFlow, whose chatter programs switch off.
@@ -21,7 +21,7 @@ _MOST_NAMES = 4
 _MOST_NEIGHBOURS = 1000
 
 
-def has_random_weights(workspace: Workspace, trace: Any) -> bool:
+def has_random_weights(workspace: Workspace, trace: BuiltModel) -> bool:
     """Whether nothing has ever set the variables of a model for which there is no checkpoint."""
     live = workspace.live
     if live.store.only_in_memory or live.saver is not None or starts_elsewhere(workspace):
@@ -46,7 +46,7 @@ def nothing_to_evaluate(workspace: Workspace) -> bool:
     return workspace.latest_checkpoint() is None and not starts_elsewhere(workspace)
 
 
-def refuse_or_warn(workspace: Workspace, trace: Any, purpose: str, allowed: bool) -> None:
+def refuse_or_warn(workspace: Workspace, trace: BuiltModel, purpose: str, allowed: bool) -> None:
     """Before `purpose`, evaluate or predict, goes on with initial values."""
     if allowed or not has_random_weights(workspace, trace):
         return

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.config import RunConfig
+from estimand.engine.distributed.distribution import distribution_of
 from estimand.engine.eager.run import EagerRunner
 from estimand.engine.tracing.live_model import LiveModel
 from estimand.engine.tracing.trace import CallModelFn
@@ -131,4 +132,5 @@ class Workspace:
         self.config, self._live = self.config.replace(train_distribute=strategy), None
 
     def _model(self, strategy: tf.distribute.Strategy | None, *, apart: bool = False) -> LiveModel:
-        return LiveModel(self.build, self.create_global_step, strategy, apart=apart)
+        distribution = distribution_of(strategy)
+        return LiveModel(self.build, self.create_global_step, distribution, apart=apart)

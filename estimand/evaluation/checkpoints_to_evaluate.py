@@ -29,21 +29,21 @@ def evaluations_in(eval_dir: str | os.PathLike[str]) -> list[Evaluated]:
     without it was not finished, or had no checkpoint. Only the last name of the path counts, so
     that a `model_dir` may be moved.
     """
-    found = [
+    evaluated = [
         Evaluated(os.path.basename(_text(value.tensor)), event.step, event.wall_time)
         for file in event_files(eval_dir)
         for event in read_events(file)
         for value in event.summary.value
         if value.tag == _TAG and value.HasField("tensor")
     ]
-    return sorted(found, key=lambda one: (one.step, one.time))
+    return sorted(evaluated, key=lambda evaluation: (evaluation.step, evaluation.time))
 
 
 def not_yet_evaluated(
     model_dir: str | os.PathLike[str], eval_dir: str | os.PathLike[str]
 ) -> list[str]:
     """The checkpoints of a `model_dir` that have no results in `eval_dir`, oldest first."""
-    done = {one.checkpoint for one in evaluations_in(eval_dir)}
+    done = {evaluation.checkpoint for evaluation in evaluations_in(eval_dir)}
     paths = [p for p in checkpoint_candidates(model_dir) if os.path.basename(p) not in done]
     return sorted(paths, key=checkpoint_step)
 

@@ -34,7 +34,7 @@ def evaluation_program(model: LiveModel, trace: Trace) -> StepProgram:
     updates = trace.metrics.updates()
 
     def make() -> StepProgram:
-        mode = block_mode.guess(trace) if trace.strategy is None else PLAIN
+        mode = PLAIN if trace.distribution.is_strategy else block_mode.guess(trace)
         return StepProgram(trace, updates, trace.spec.loss, block_mode=mode)
 
     return model.program(trace, "evaluate", make)
@@ -54,7 +54,7 @@ def run_evaluation(
     session = TracedSession(trace, feeder.next_batch)
     program = evaluation_program(model, trace)
     all_hooks = [adopt(h) for h in (*hooks, *(trace.spec.evaluation_hooks or ()))]
-    runner = HookRunner(all_hooks, trace, session)
+    runner = HookRunner(all_hooks, session)
     runner.begin()
     start_locals(trace, session)
     trace.metrics.reset_keras()

@@ -18,11 +18,13 @@ from estimand.core.errors import SpecError
 from estimand.core.names import did_you_mean
 from estimand.engine import block_mode
 from estimand.engine.feeding.feeder import Feeder
+from estimand.engine.feeding.supply import Supply
 from estimand.engine.hook_calls.runner import ALSO, HookRunner
 from estimand.engine.hook_calls.session import TracedSession
 from estimand.engine.running.compiled import PLAIN, SINGLE_THREAD, Compiled
-from estimand.engine.running.program import StepProgram
-from estimand.engine.tracing.trace import BuiltModel, Trace
+from estimand.engine.running.program import StepProgram, rewrite_for
+from estimand.engine.tracing.built_model import BuiltModel
+from estimand.engine.tracing.trace import Trace
 from estimand.hooks.adopt import adopt
 
 _log = logging.getLogger("tensorflow")
@@ -70,60 +72,68 @@ class PredictProgram:
             t.shape.rank is not None and t.shape.rank > 0 and t.shape[1:].is_fully_defined()
             for t in self.tensors
         )
-        self._compiled: dict[tuple[bool, str, int], Compiled] = {}
+        self._compiled: dict[tuple[bool, str, str, int], Compiled] = {}
 
-    def run(self, feeder: Feeder, batches: int) -> list[tuple[np.ndarray, ...]]:
-        """Predict up to `batches` batches; fewer where the input ends."""
+    def run(self, feeder: Feeder, batches: int) -> tuple[list[tuple[np.ndarray, ...]], bool]:
+        """Predict up to `batches` batches; these, and whether the input has ended."""
         counted = feeder.remaining is not None
         if counted:
             batches = min(batches, feeder.remaining or 0)
             if batches == 0:
-                return []
-        # The single-threaded executor cannot wait for an optional element.
-        single_threaded = self._single_threaded and (counted or not self.joinable)
-        count = tf.constant(batches)
+                return [], True
+        supply = feeder.supply(batches)
+        counts = tf.constant(supply.first), tf.constant(supply.steps)
         with self._trace.usage:
             # The layout has the labels, too, that are dropped here.
-            key = (counted, feeder.layout, self._trace.binding)
+            key = (counted, feeder.layout, supply.form, self._trace.binding)
             if key not in self._compiled:
-                build = (self._many if self.joinable else self._one)(feeder, counted)
-                mode = SINGLE_THREAD if single_threaded else PLAIN
-                self._compiled[key] = Compiled(build, mode, feeder.iterator, count)
-            sizes, *values = self._compiled[key](feeder.handle, count)
+                build = (self._many if self.joinable else self._one)(feeder, supply, counted)
+                mode = self._mode(counted)
+                self._compiled[key] = Compiled(build, mode, *supply.signature, *counts)
+            sizes, *values = self._compiled[key](*supply.values, *counts)
         arrays = [v.numpy() for v in values]
         if not self.joinable:
             feeder.batches += 1
-            return [tuple(arrays)]
+            return [tuple(arrays)], False
         rows = sizes.numpy()
         ends = np.cumsum(rows, axis=0)
         feeder.batches += len(rows)
-        return [
+        results = [
             tuple(a[e - s : e] for a, e, s in zip(arrays, end, size, strict=True))
             for end, size in zip(ends, rows, strict=True)
         ]
+        return results, len(rows) < supply.steps
 
-    def _step(self, batch: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        return self._trace.place(self.tensors, self._trace.inputs, batch)
+    def _mode(self, counted: bool) -> str:
+        # The single-threaded executor cannot wait for an optional element.
+        possible = self._single_threaded and (counted or not self.joinable)
+        return SINGLE_THREAD if possible else PLAIN
 
-    def _one(self, feeder: Feeder, counted: bool) -> Any:
-        def run(iterator: Any, batches: tf.Tensor) -> Any:
-            del batches
-            return tf.constant(1), self._step(feeder.flatten(iterator.get_next()))
+    def _step(self, batch: Sequence[tf.Tensor], counted: bool) -> list[tf.Tensor]:
+        rewrite = rewrite_for(self._mode(counted))
+        return self._trace.place(self.tensors, self._trace.inputs, batch, rewrite)
+
+    def _one(self, feeder: Feeder, supply: Supply, counted: bool) -> Any:
+        def run(*args: Any) -> Any:
+            *given, first, _ = args
+            return tf.constant(1), self._step(supply.draw(given, first), counted)
 
         return run
 
-    def _many(self, feeder: Feeder, counted: bool) -> Any:
+    def _many(self, feeder: Feeder, supply: Supply, counted: bool) -> Any:
         def write(index: tf.Tensor, batch: list[tf.Tensor], sizes: Any, arrays: Any) -> Any:
-            values = self._step(batch)
+            values = self._step(batch, counted)
             written = tuple(a.write(index, v) for a, v in zip(arrays, values, strict=True))
             rows = tf.stack([tf.shape(v)[0] for v in values])
             return index + 1, True, sizes.write(index, rows), written
 
-        def run(iterator: Any, batches: tf.Tensor) -> Any:
+        def run(*args: Any) -> Any:
+            *given, first, batches = args
+
             def body(index: tf.Tensor, alive: Any, sizes: Any, arrays: Any) -> Any:
-                if counted:
-                    return write(index, feeder.flatten(iterator.get_next()), sizes, arrays)
-                maybe = iterator.get_next_as_optional()
+                if counted or supply.by_number:
+                    return write(index, supply.draw(given, first + index), sizes, arrays)
+                maybe = given[0].get_next_as_optional()
                 return tf.cond(
                     maybe.has_value(),
                     lambda: write(index, feeder.flatten(maybe.get_value()), sizes, arrays),
@@ -160,11 +170,11 @@ def predict_batches(program: PredictProgram, feeder: Feeder) -> Iterator[tuple[n
     group = 1
     while True:
         try:
-            results = program.run(feeder, group)
+            results, ended = program.run(feeder, group)
         except tf.errors.OutOfRangeError:
             return
         yield from results
-        if len(results) < group:
+        if ended:
             return
         bytes_per_batch = max(1, sum(a.nbytes for a in results[0]))
         limit = min(_MOST_BATCHES_PER_CALL, max(1, _MOST_BYTES_PER_CALL // bytes_per_batch))
@@ -175,7 +185,7 @@ def predict_with_hooks(
     trace: Trace, program: PredictProgram, feeder: Feeder, hooks: Sequence[Any]
 ) -> Iterator[tuple[np.ndarray, ...]]:
     """One batch at a time, with hooks around each."""
-    runner = HookRunner([adopt(h) for h in hooks], trace, TracedSession(trace, feeder.next_batch))
+    runner = HookRunner([adopt(h) for h in hooks], TracedSession(trace, feeder.next_batch))
     steps = StepProgram(trace, [], program.tensors[0])
     runner.begin()
     runner.after_create_session(0)

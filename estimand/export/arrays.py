@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from estimand.core.errors import InputError
@@ -51,8 +52,8 @@ def feature_rows(features: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     [('age', 'float32 (0.0 if missing)', '[?]')]
     """
     return [
-        (name, f"{one['dtype']}{_if_missing(one)}", shape_text(one.get("shape")))
-        for name, one in features.items()
+        (name, f"{feature['dtype']}{_if_missing(feature)}", shape_text(feature.get("shape")))
+        for name, feature in features.items()
     ]
 
 
@@ -73,21 +74,30 @@ def shape_text(shape: Any) -> str:
 
 def checked_array(info: TensorInfo, value: Any) -> np.ndarray:
     """`value` as an array that the input takes, if nothing is lost by that."""
-    import tensorflow as tf  # here, for `estimand show` needs none of it
-
     array = _array(info, value)
     _check_shape(info, array)
-    wanted = tf.as_dtype(info.dtype)
-    if wanted == tf.string:
+    if info.dtype == "string":
         return _strings(info, array)
-    if array.dtype == wanted.as_numpy_dtype:
+    wanted = _numpy_type(info.dtype)
+    if array.dtype == wanted:
         return array
     if array.dtype.kind in "OSU" or not _convertible(array, wanted):
         raise InputError(
             f"Input {info.name!r} takes {info.dtype}, but was given {_kind(array)}: "
             f"{_excerpt(array)}. Convert it: np.asarray(..., dtype={wanted.name!r})."
         )
-    return array.astype(wanted.as_numpy_dtype)
+    return array.astype(wanted)
+
+
+def _numpy_type(name: str) -> np.dtype:
+    """Of what TensorFlow calls so. Only its own kinds need TensorFlow, which takes seconds to
+    import: `estimand show` and the client do without."""
+    try:
+        return np.dtype(getattr(ml_dtypes, name, name))
+    except TypeError:
+        import tensorflow as tf
+
+        return np.dtype(tf.as_dtype(name).as_numpy_dtype)
 
 
 def _array(info: TensorInfo, value: Any) -> np.ndarray:
@@ -138,20 +148,21 @@ def _strings(info: TensorInfo, array: np.ndarray) -> np.ndarray:
     return np.array(encoded, object).reshape(array.shape)
 
 
-def _convertible(array: np.ndarray, wanted: Any) -> bool:
+def _convertible(array: np.ndarray, wanted: np.dtype) -> bool:
     """Whether the numbers survive; a double may lose digits, as everywhere in TensorFlow."""
     kind = array.dtype.kind
-    if wanted.name == "bool":
+    if wanted.kind == "b":
         return kind == "b"
-    if wanted.is_floating:
-        return kind in "iuf" or kind == "b" or array.dtype.name == "bfloat16"
-    if wanted.is_complex:
+    if "float" in wanted.name:
+        return kind in "iufb" or array.dtype.name == "bfloat16"
+    if wanted.kind == "c":
         return kind in "iufc"
-    if wanted.is_integer and kind in "iuf":
+    if "int" in wanted.name and kind in "iuf":
         if not array.size:
             return True
         whole = kind != "f" or bool(np.all(array == np.floor(array)))
-        return whole and wanted.min <= array.min() and array.max() <= wanted.max
+        limits = ml_dtypes.iinfo(wanted)
+        return whole and limits.min <= array.min() and array.max() <= limits.max
     return False
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.errors import ConfigError, SpecError, UnknownKeyError
+from estimand.core.handles import EstimatorHandle
 from estimand.core.names import missing_key
 from estimand.engine.events import read_events
 from estimand.export import best_checkpoint, versions
@@ -90,7 +91,7 @@ class BestExporter(_SavedModelExporter):
 
     def export(
         self,
-        estimator: Any,
+        estimator: EstimatorHandle,
         export_path: str,
         checkpoint_path: str,
         eval_result: Mapping[str, Any],
@@ -174,13 +175,13 @@ def _eval_results(model_dir: str, pattern: str) -> list[dict[str, Any]]:
     files = sorted(tf.io.gfile.glob(os.path.join(model_dir, pattern)))
     if not files and pattern == "eval/*.tfevents.*":
         files = sorted(tf.io.gfile.glob(os.path.join(model_dir, "eval_*/*.tfevents.*")))
-    found = []
+    evaluated = []
     for file in files:
         for event in read_events(file):
             values = {v.tag: v.simple_value for v in event.summary.value if _is_number(v)}
             if values:
-                found.append({**values, "global_step": event.step})
-    return found
+                evaluated.append({**values, "global_step": event.step})
+    return evaluated
 
 
 def _is_number(value: Any) -> bool:

@@ -6,7 +6,7 @@ import glob
 import os
 import shutil
 
-from estimand.core.atomic_files import remove_quietly, replace_text, temporary_path
+from estimand.core.atomic_files import remove_quietly, replace_text, replacing
 
 _STATE_FILE = "checkpoint"
 
@@ -36,13 +36,8 @@ def _index_last(path: str) -> bool:
 
 def _place(source: str, destination: str) -> None:
     """The same file under a second name, or a copy where that cannot be."""
-    folder, name = os.path.split(destination)
-    temporary = temporary_path(folder, name)
-    try:
+    with replacing(destination) as temporary:
         try:
             os.link(source, temporary)
         except OSError:
             shutil.copy2(source, temporary)
-        os.replace(temporary, destination)
-    finally:
-        remove_quietly(temporary)

@@ -152,9 +152,9 @@ def _users_of(tensor: tf.Tensor, functions: Mapping[str, Any]) -> Iterator[Any]:
             seen.add((name, argument))
             wanted = function.signature.input_arg[argument].name
             for inside in function.node_def:
-                inputs = [one for one in inside.input if not one.startswith("^")]
+                inputs = [name for name in inside.input if not name.startswith("^")]
                 waiting += [
-                    (inside, len(inputs), i) for i, one in enumerate(inputs) if one == wanted
+                    (inside, len(inputs), i) for i, name in enumerate(inputs) if name == wanted
                 ]
 
 

@@ -141,11 +141,11 @@ def write(directory: str, notes: Notes) -> None:
 
 def metrics_at(model_dir: str, step: int) -> dict[str, Any]:
     """What evaluations of that step wrote into event files; the last one counts."""
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     try:
         folders = sorted(e.name for e in os.scandir(model_dir) if e.is_dir())
     except OSError:
-        return found
+        return entries
     for folder in folders:
         if folder != "eval" and not folder.startswith("eval_"):
             continue
@@ -155,8 +155,8 @@ def metrics_at(model_dir: str, step: int) -> dict[str, Any]:
                     prefix = "" if folder == "eval" else f"{folder.removeprefix('eval_')}/"
                     for value in event.summary.value:
                         if value.HasField("simple_value"):
-                            found[prefix + value.tag] = value.simple_value
-    return found
+                            entries[prefix + value.tag] = value.simple_value
+    return entries
 
 
 def markdown(card: Mapping[str, Any]) -> str:
@@ -219,11 +219,11 @@ def _short(value: Any) -> str:
 
 
 def _versions() -> dict[str, str]:
-    found = {
+    versions = {
         "estimand": __version__,
         "tensorflow": tf.__version__,
         "python": platform.python_version(),
     }
     if "keras" in sys.modules and hasattr(sys.modules["keras"], "__version__"):
-        found["keras"] = sys.modules["keras"].__version__
-    return found
+        versions["keras"] = sys.modules["keras"].__version__
+    return versions

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
+from estimand.core.deferred import deferred
 from estimand.core.errors import InputError
 from estimand.export.arrays import TensorInfo, checked_array, shape_text
 from estimand.export.reading import RAGGED, SPARSE
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+else:
+    tf = deferred("tensorflow")
 
 
 def fed_arrays(info: TensorInfo, value: Any) -> list[np.ndarray]:
@@ -59,8 +64,8 @@ def rows_of(value: Any) -> Iterator[Any]:
     """
     if isinstance(value, tf.compat.v1.SparseTensorValue):
         of_rows: list[list[Any]] = [[] for _ in range(int(value.dense_shape[0]))]
-        for index, one in zip(value.indices, value.values, strict=True):
-            of_rows[int(index[0])].append(one)
+        for index, element in zip(value.indices, value.values, strict=True):
+            of_rows[int(index[0])].append(element)
         yield from of_rows
     elif isinstance(value, tf.compat.v1.ragged.RaggedTensorValue):
         for start, end in itertools.pairwise(value.row_splits):

@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.core.atomic_files import replace_bytes
 from estimand.core.errors import ConfigError, ConversionError, InputError, MissingExtraError
 from estimand.export import reading
 from estimand.export.arrays import TensorInfo
@@ -181,30 +182,32 @@ def to_onnx(
 def _signatures(export: str, name: str | None) -> dict[str, dict[str, Any]]:
     """Those of the serving graph, or the one of that name."""
     graphs = reading.read_meta_graphs(export)
-    found = next((g.signatures for g in graphs if tf.saved_model.SERVING in g.tags), None)
-    if not found:
+    signatures = next((g.signatures for g in graphs if tf.saved_model.SERVING in g.tags), None)
+    if not signatures:
         raise ConversionError(
             f"{export} has no signatures for serving: there is nothing to convert. Its graphs have "
             f"the tags {[list(graph.tags) for graph in graphs]}."
         )
     if name is None:
-        return found
-    if name not in found:
+        return signatures
+    if name not in signatures:
         raise InputError(
-            f"There is no signature {name!r} in {export}. There are: {', '.join(sorted(found))}."
+            f"There is no signature {name!r} in {export}. There are: "
+            f"{', '.join(sorted(signatures))}."
         )
-    return {name: found[name]}
+    return {name: signatures[name]}
 
 
 def _one_signature(export: str, name: str | None) -> dict[str, dict[str, Any]]:
-    found = _signatures(export, name)
-    if len(found) == 1:
-        return found
-    if _DEFAULT not in found:
+    signatures = _signatures(export, name)
+    if len(signatures) == 1:
+        return signatures
+    if _DEFAULT not in signatures:
         raise InputError(
-            f"{export} has no default signature. Say which to convert: {', '.join(sorted(found))}."
+            f"{export} has no default signature. Say which to convert: "
+            f"{', '.join(sorted(signatures))}."
         )
-    return {_DEFAULT: found[_DEFAULT]}
+    return {_DEFAULT: signatures[_DEFAULT]}
 
 
 def _names(signatures: Mapping[str, Mapping[str, Any]], part: str) -> dict[str, str]:
@@ -297,20 +300,11 @@ def _add_output_names(graph_def: Any, outputs: Mapping[str, str]) -> dict[str, s
 
 
 def _write(path: str, content: bytes) -> None:
-    """Under a temporary name first: no reader finds half a file."""
-    folder = os.path.dirname(path) or "."
     if os.path.isdir(path):
         raise ConfigError(f"{path!r} is a directory; give the name of the file to write.")
-    os.makedirs(folder, exist_ok=True)
-    draft = os.path.join(folder, f".{os.path.basename(path)}.{os.getpid()}")
-    try:
-        with open(draft, "wb") as file:
-            file.write(content)
-        os.replace(draft, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.remove(draft)
-        raise
+    path = os.path.abspath(path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    replace_bytes(path, content)
 
 
 def _not_for_tflite(

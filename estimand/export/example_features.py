@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
-
+from estimand.core.deferred import deferred
 from estimand.export.arrays import shape_text
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+else:
+    tf = deferred("tensorflow")
 
 # dtype; shape, with None for the rows and for any number of values; and either required, or the
 # default where there is one.
@@ -23,14 +27,14 @@ def example_features(graph: Any) -> dict[str, Feature]:
     >>> example_features(graph.as_graph_def())
     {'x': {'dtype': 'float32', 'shape': [None, 2], 'required': True}}
     """
-    found: dict[str, Feature] = {}
+    features: dict[str, Feature] = {}
     for nodes in _node_lists(graph):
         by_name = None
         for node in nodes:
             if node.op in _READERS:
-                by_name = by_name or {one.name: one for one in nodes}
-                found |= dict(_READERS[node.op](node, by_name))
-    return found
+                by_name = by_name or {other.name: other for other in nodes}
+                features |= dict(_READERS[node.op](node, by_name))
+    return features
 
 
 def _node_lists(graph: Any) -> Iterator[Any]:
@@ -48,8 +52,8 @@ def _of_version_2(node: Any, nodes: Mapping[str, Any]) -> Iterator[tuple[str, Fe
 
 def _of_version_1(node: Any, nodes: Mapping[str, Any]) -> Iterator[tuple[str, Feature]]:
     first, count = 2 + node.attr["Nsparse"].i, node.attr["Ndense"].i
-    sparse = [key for one in node.input[2:first] for key in _strings(one, nodes)]
-    dense = [key for one in node.input[first : first + count] for key in _strings(one, nodes)]
+    sparse = [key for name in node.input[2:first] for key in _strings(name, nodes)]
+    dense = [key for name in node.input[first : first + count] for key in _strings(name, nodes)]
     yield from _varying(sparse, node.attr["sparse_types"].list.type)
     yield from _dense(dense, node, node.input[first + count :], nodes)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from estimand.core.errors import ConfigError
+from estimand.core.handles import EstimatorHandle
 from estimand.export import card, versions
 from estimand.export.reading import read_card
 
@@ -33,7 +34,7 @@ class Exporter(abc.ABC):
     @abc.abstractmethod
     def export(
         self,
-        estimator: Any,
+        estimator: EstimatorHandle,
         export_path: str,
         checkpoint_path: str,
         eval_result: Mapping[str, Any],
@@ -80,7 +81,7 @@ class _SavedModelExporter(Exporter):
 
     def _export(
         self,
-        estimator: Any,
+        estimator: EstimatorHandle,
         export_path: str,
         checkpoint_path: str,
         eval_result: Mapping[str, Any] | None,
@@ -96,7 +97,7 @@ class _SavedModelExporter(Exporter):
         versions.collect_garbage(export_path, self._exports_to_keep)
         return result
 
-    def _derived(self, estimator: Any) -> ReceiverFn:
+    def _derived(self, estimator: EstimatorHandle) -> ReceiverFn:
         """From what the model was trained on, or evaluated: the input function in this process."""
         derive = getattr(estimator, "_receiver_of_its_input", None)
         if derive is None:
@@ -111,7 +112,20 @@ class _SavedModelExporter(Exporter):
 
 
 class LatestExporter(_SavedModelExporter):
-    """Exports after every evaluation, and keeps the newest `exports_to_keep` exports."""
+    """Exports after every evaluation, and keeps the newest `exports_to_keep` exports.
+
+    Args:
+      name: of the folder below `model_dir/export`.
+      serving_input_receiver_fn: what a server will be sent; None: made of the training input.
+      assets_extra: files to take along, destination: source.
+      as_text: whether to write `saved_model.pbtxt`.
+      exports_to_keep: how many of the newest stay; None: all.
+
+    >>> import estimand as est
+    >>> exporter = est.LatestExporter("latest", exports_to_keep=2)
+    >>> exporter.name
+    'latest'
+    """
 
     def __init__(
         self,
@@ -125,7 +139,7 @@ class LatestExporter(_SavedModelExporter):
 
     def export(
         self,
-        estimator: Any,
+        estimator: EstimatorHandle,
         export_path: str,
         checkpoint_path: str,
         eval_result: Mapping[str, Any],
@@ -138,6 +152,17 @@ class FinalExporter(_SavedModelExporter):
     """Exports once, when training has reached `TrainSpec.max_steps` or was stopped early.
 
     Without `max_steps` there is no last step: where the input just ends, nothing is exported.
+
+    Args:
+      name: of the folder below `model_dir/export`.
+      serving_input_receiver_fn: what a server will be sent; None: made of the training input.
+      assets_extra: files to take along, destination: source.
+      as_text: whether to write `saved_model.pbtxt`.
+
+    >>> import estimand as est
+    >>> exporter = est.FinalExporter("final")
+    >>> exporter.name
+    'final'
     """
 
     def __init__(
@@ -151,7 +176,7 @@ class FinalExporter(_SavedModelExporter):
 
     def export(
         self,
-        estimator: Any,
+        estimator: EstimatorHandle,
         export_path: str,
         checkpoint_path: str,
         eval_result: Mapping[str, Any],
@@ -172,6 +197,11 @@ class StepsExporter(_SavedModelExporter):
       name: the name of the directory below `model_dir/export`.
       serving_input_receiver_fn, assets_extra, as_text: as for the other exporters.
       exports_to_keep: how many of the newest to keep; None for all.
+
+    >>> import estimand as est
+    >>> exporter = est.StepsExporter([1_000, 10_000], "steps")
+    >>> exporter.name
+    'steps'
     """
 
     def __init__(
@@ -196,7 +226,7 @@ class StepsExporter(_SavedModelExporter):
 
     def export(
         self,
-        estimator: Any,
+        estimator: EstimatorHandle,
         export_path: str,
         checkpoint_path: str,
         eval_result: Mapping[str, Any],

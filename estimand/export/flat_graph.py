@@ -19,8 +19,8 @@ from estimand.core import tf_private
 from estimand.core.modes import ModeKeys
 from estimand.engine.checkpoints import saving
 from estimand.engine.checkpoints.saving import SavedVariable
-from estimand.engine.distributed.mirrored import copies
 from estimand.engine.tracing import effects, randomness
+from estimand.engine.tracing.placement import copies
 from estimand.engine.tracing.trace import Trace
 from estimand.export import captures
 from estimand.export.captures import Tables
@@ -95,8 +95,10 @@ def _make_variables(trace: Trace, flat: FlatGraph, taken: set[str]) -> dict[int,
         here = _make_variable(trace, first, _free_name(name, taken), local=saved is None)
         handles[id(first.handle)] = here.handle
         flat.variables[id(variable)] = here
-        for number, other in enumerate(others, 1):
-            handles[id(other.handle)] = _mirror(here, _free_name(f"{name}/replica_{number}", taken))
+        for number, replica in enumerate(others, 1):
+            handles[id(replica.handle)] = _mirror(
+                here, _free_name(f"{name}/replica_{number}", taken)
+            )
         if saved is not None:
             whole = not saved.slice_spec  # parts of a partitioned variable keep their own names
             flat.saved[saved.name if whole else saved.store_name] = (saved, here)
@@ -266,15 +268,15 @@ def _own_init_op(trace: Trace) -> Any:
 
 def _vocabulary_files(graph: tf.Graph, listed: Iterable[Any]) -> list[tf.Tensor]:
     """The file names that tables are filled from, or that the user lists: they are assets."""
-    found: dict[str, tf.Tensor] = {}
+    placeholders: dict[str, tf.Tensor] = {}
     for op in graph.get_operations():
         if op.type == "InitializeTableFromTextFileV2" and op.inputs[1].op.type == "Const":
-            found[op.inputs[1].name] = op.inputs[1]
+            placeholders[op.inputs[1].name] = op.inputs[1]
     for item in listed:
         if isinstance(item, tf.Tensor) and item.op.type == "Const":
             with contextlib.suppress(KeyError):  # a capture: it has been replaced
-                found[item.name] = graph.as_graph_element(item.name)
-    return list(found.values())
+                placeholders[item.name] = graph.as_graph_element(item.name)
+    return list(placeholders.values())
 
 
 def _copy_collection(flat: FlatGraph, key: str, items: Iterable[Any]) -> None:

@@ -34,6 +34,10 @@ def load_model(
 
     As long as it is loaded, exporters do not delete that version.
 
+    Args:
+      directory: an export, or a directory of versions, of which the newest is taken.
+      tags: of the graph, where a SavedModel has several.
+
     >>> import estimand as est, numpy as np, tempfile
     >>> def model_fn(features, labels, mode):
     ...     y = features["x"] * tf.compat.v1.get_variable("w", initializer=2.0)
@@ -162,10 +166,10 @@ class Signature:
             raise self._wrong_names(given)
         fed = {name: fed_arrays(info, given[name]) for name, info in self.inputs.items()}
         self._check_batch(fed)
-        found = self._call(*(array for arrays in fed.values() for array in arrays))
+        values = self._call(*(array for arrays in fed.values() for array in arrays))
         if self._joins:
-            found = joined_values(self.outputs.values(), found)
-        return dict(zip(self.outputs, found, strict=True))
+            values = joined_values(self.outputs.values(), values)
+        return dict(zip(self.outputs, values, strict=True))
 
     def _wrong_names(self, given: Mapping[str, Any]) -> InputError:
         missing = sorted(self.inputs.keys() - given.keys())

@@ -12,7 +12,6 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.engine.distributed.replicas import local_replicas
 from estimand.engine.tracing.trace import Trace
 from estimand.export import flat_graph
 from estimand.export.flat_graph import FlatGraph
@@ -58,8 +57,8 @@ def _message(graph: tf.Graph, saver_def: Any) -> bytes:
 
 def _iterators(trace: Trace) -> dict[str, tf.Tensor]:
     """By the name of an input of the trace, what stands for it: one iterator for each replica."""
-    size = len(trace.inputs) // local_replicas(trace.strategy)
-    found: dict[str, tf.Tensor] = {}
+    size = len(trace.inputs) // trace.distribution.replicas
+    inputs: dict[str, tf.Tensor] = {}
     for start in range(0, len(trace.inputs), size or 1):
         batch = trace.inputs[start : start + size]
         kinds = {
@@ -68,8 +67,8 @@ def _iterators(trace: Trace) -> dict[str, tf.Tensor]:
         }
         iterator = tf.raw_ops.IteratorV2(shared_name="", container="", **kinds, name="IteratorV2")
         values = tf.raw_ops.IteratorGetNext(iterator=iterator, **kinds, name="IteratorGetNext")
-        found |= {old.op.name: new for old, new in zip(batch, values, strict=True)}
-    return found
+        inputs |= {old.op.name: new for old, new in zip(batch, values, strict=True)}
+    return inputs
 
 
 def _by_checkpoint_name(flat: FlatGraph) -> dict[str, Any]:

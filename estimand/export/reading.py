@@ -74,14 +74,14 @@ def read_meta_graphs(export: str) -> list[MetaGraph]:
         raise NoModelError(f"{path} is no SavedModel, or damaged: {error}") from error
     return [
         MetaGraph(
-            tuple(one.meta_info_def.tags),
+            tuple(graph.meta_info_def.tags),
             {
                 name: describe_signature(signature)
-                for name, signature in one.signature_def.items()
+                for name, signature in sorted(graph.signature_def.items())
                 if not _INTERNAL.match(name)
             },
         )
-        for one in message.meta_graphs
+        for graph in message.meta_graphs
     ]
 
 

@@ -53,6 +53,12 @@ class ServingInputReceiver(_ServingFields):
 class TensorServingInputReceiver(_ServingFields):
     """A `ServingInputReceiver` for model functions that take one tensor, not a dict.
 
+    Args:
+      features: what the model gets.
+      receiver_tensors: what a server is sent, by name.
+      receiver_tensors_alternatives: other tensors that may be sent in their place, by name of the
+        signature.
+
     >>> with tf.Graph().as_default():
     ...     x = tf.compat.v1.placeholder(tf.float32, [None, 2], name="x")
     ...     TensorServingInputReceiver(x, {"x": x}).features is x
@@ -79,7 +85,13 @@ class TensorServingInputReceiver(_ServingFields):
 
 
 class UnsupervisedInputReceiver(ServingInputReceiver):
-    """A `ServingInputReceiver` for exporting training or evaluation of a model without labels."""
+    """A `ServingInputReceiver` for exporting training or evaluation of a model without labels.
+
+    >>> import estimand as est, tensorflow as tf
+    >>> x = tf.constant([1.0])
+    >>> est.export.UnsupervisedInputReceiver({"x": x}, {"x": x}).features["x"].shape
+    TensorShape([1])
+    """
 
     __slots__ = ()
 
@@ -123,6 +135,10 @@ def build_parsing_serving_input_receiver_fn(
 ) -> ReceiverFn:
     """A receiver function for serialized `tf.Example`s, fed as `examples`.
 
+    Args:
+      feature_spec: features as `tf.io.parse_example` takes them, e.g. of `make_parse_example_spec`.
+      default_batch_size: the size of batches; None: any.
+
     >>> receiver_fn = build_parsing_serving_input_receiver_fn(
     ...     {"age": tf.io.FixedLenFeature([1], tf.float32)})
     >>> with tf.Graph().as_default():
@@ -154,6 +170,10 @@ def build_raw_serving_input_receiver_fn(
     `features` are tensors, arrays or `tf.TensorSpec`s: examples of what will come, of which
     type and shape are taken. The first dimension is that of the batch.
 
+    Args:
+      features: what the model gets.
+      default_batch_size: the size of batches; None: any.
+
     >>> receiver_fn = build_raw_serving_input_receiver_fn({"age": tf.TensorSpec([8, 1])})
     >>> with tf.Graph().as_default():
     ...     receiver_fn().receiver_tensors["age"].shape.as_list()
@@ -172,6 +192,11 @@ def build_raw_supervised_input_receiver_fn(
     features: Any, labels: Any, default_batch_size: int | None = None
 ) -> ReceiverFn:
     """A receiver function for features and labels, to export training or evaluation.
+
+    Args:
+      features: what the model gets.
+      labels: the same for labels.
+      default_batch_size: the size of batches; None: any.
 
     >>> receiver_fn = build_raw_supervised_input_receiver_fn(
     ...     {"age": tf.zeros([8, 1])}, tf.zeros([8]))

@@ -11,17 +11,23 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import numpy as np
-import tensorflow as tf
 
+from estimand.core.deferred import deferred
 from estimand.core.errors import InputError
 from estimand.core.names import did_you_mean, listed
 from estimand.export.arrays import TensorInfo
 from estimand.export.composites import rows_of
-from estimand.export.loading import LoadedModel, Signature
 from estimand.export.reading import SPARSE
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from estimand.export.loading import LoadedModel, Signature
+else:
+    tf = deferred("tensorflow")
 
 FORMATS = {
     ".csv": "csv",

@@ -41,24 +41,26 @@ def write(
 ) -> None:
     """Write a SavedModel of one MetaGraph per mode; the variables are those of the first."""
     builder = tf.compat.v1.saved_model.Builder(directory)
-    for number, one in enumerate(graphs):
+    for number, graph_of_mode in enumerate(graphs):
         arguments = {
-            "tags": [TAGS[one.mode]],
-            "signature_def_map": one.signatures,
-            "assets_collection": one.flat.assets,
-            "main_op": one.flat.init_op,
+            "tags": [TAGS[graph_of_mode.mode]],
+            "signature_def_map": graph_of_mode.signatures,
+            "assets_collection": graph_of_mode.flat.assets,
+            "main_op": graph_of_mode.flat.init_op,
             "strip_default_attrs": strip_default_attrs,
         }
-        with one.flat.graph.as_default():
-            if one.flat.train_op is not None:
-                one.flat.graph.add_to_collection(_TRAIN_OP_KEY, one.flat.train_op)
-            variables = {name: variable for name, (_, variable) in one.flat.saved.items()}
+        with graph_of_mode.flat.graph.as_default():
+            if graph_of_mode.flat.train_op is not None:
+                graph_of_mode.flat.graph.add_to_collection(
+                    _TRAIN_OP_KEY, graph_of_mode.flat.train_op
+                )
+            variables = {name: variable for name, (_, variable) in graph_of_mode.flat.saved.items()}
             saver = tf.compat.v1.train.Saver(variables, sharded=True, allow_empty=True)
             if number > 0:
                 builder.add_meta_graph(saver=saver, **arguments)
                 continue
             with tf.compat.v1.Session(config=session_config) as session:
-                _fill(session, list(variables.values()), one.values)
+                _fill(session, list(variables.values()), graph_of_mode.values)
                 builder.add_meta_graph_and_variables(session, saver=saver, **arguments)
     builder.save(as_text)
     for name, source in (assets_extra or {}).items():

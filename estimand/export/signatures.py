@@ -39,24 +39,24 @@ def signatures_for(spec: EstimatorSpec, receiver: Any) -> dict[str, Any]:
         made = output(spec.loss, predictions, spec.eval_metric_ops or None)
         return {TAGS[spec.mode]: made.as_signature_def(receiver.receiver_tensors)}
     outputs = _export_outputs(spec)
-    found, excluded = _serving_signatures(outputs, receiver.receiver_tensors, "")
+    signatures, excluded = _serving_signatures(outputs, receiver.receiver_tensors, "")
     alternatives = getattr(receiver, "receiver_tensors_alternatives", None) or {}
-    _add_default(found, outputs, receiver.receiver_tensors)
+    _add_default(signatures, outputs, receiver.receiver_tensors)
     for name, tensors in alternatives.items():
         more, more_excluded = _serving_signatures(outputs, tensors, f"{name}:")
-        twice = sorted(found.keys() & more.keys())
+        twice = sorted(signatures.keys() & more.keys())
         if twice:
             raise SpecError(
                 f"Two signatures have the name {twice[0]!r}: one of export_outputs, one of the "
                 f"receiver alternative {name!r}. Rename the alternative or the export output."
             )
-        found.update(more)
+        signatures.update(more)
         excluded.update(more_excluded)
-    _report(found, excluded)
-    if not found:
+    _report(signatures, excluded)
+    if not signatures:
         reasons = "\n".join(f"  {name}: {why}" for name, why in excluded.items())
         raise SpecError(f"No signature of this model can be served:\n{reasons}")
-    return found
+    return signatures
 
 
 def _export_outputs(spec: EstimatorSpec) -> Mapping[str, Any]:
@@ -81,7 +81,7 @@ def _serving_signatures(
     outputs: Mapping[str, Any], receivers: Mapping[str, Any], prefix: str
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Those that work with these receivers, and why the others do not."""
-    found: dict[str, Any] = {}
+    signatures: dict[str, Any] = {}
     excluded: dict[str, str] = {}
     for name, output in outputs.items():
         try:
@@ -90,30 +90,32 @@ def _serving_signatures(
         except ValueError as error:
             excluded[prefix + name] = str(error)
         else:
-            found[prefix + name] = signature
-    return found, excluded
+            signatures[prefix + name] = signature
+    return signatures, excluded
 
 
 def _add_default(
-    found: dict[str, Any], outputs: Mapping[str, Any], receivers: Mapping[str, Any]
+    signatures: dict[str, Any], outputs: Mapping[str, Any], receivers: Mapping[str, Any]
 ) -> None:
     """Let a model that is fed raw features have a default signature too.
 
     Classify and regress signatures take serialized examples only: where the default was one of
     them, what it would have answered, or the `predict` signature, takes its place.
     """
-    if DEFAULT in found or DEFAULT not in outputs:
+    if DEFAULT in signatures or DEFAULT not in outputs:
         return
     predicting = [
-        name for name, s in found.items() if s.method_name == tf.saved_model.PREDICT_METHOD_NAME
+        name
+        for name, s in signatures.items()
+        if s.method_name == tf.saved_model.PREDICT_METHOD_NAME
     ]
     if predicting:
-        found[DEFAULT] = found["predict" if "predict" in predicting else predicting[0]]
+        signatures[DEFAULT] = signatures["predict" if "predict" in predicting else predicting[0]]
         return
     plain = _as_predict_output(outputs[DEFAULT])
     if plain is not None:
         made, _ = _serving_signatures({DEFAULT: plain}, receivers, "")
-        found.update(made)
+        signatures.update(made)
 
 
 def _as_predict_output(output: Any) -> PredictOutput | None:
@@ -164,12 +166,12 @@ def _unfed_placeholder(start: tf.Tensor, fed: set[str], captured: set[str]) -> s
     return None
 
 
-def _report(found: Mapping[str, Any], excluded: Mapping[str, str]) -> None:
+def _report(signatures: Mapping[str, Any], excluded: Mapping[str, str]) -> None:
     kinds = {"classify": "Classify", "regress": "Regress", "predict": "Predict"}
     for kind, title in kinds.items():
-        names = [n for n, s in found.items() if s.method_name.endswith(f"/{kind}")]
+        names = [n for n, s in signatures.items() if s.method_name.endswith(f"/{kind}")]
         _log.info("Signatures INCLUDED in export for %s: %s", title, names or None)
     for name, why in excluded.items():
         _log.info("Signature %r left out of the export: %s", name, why)
-    if DEFAULT not in found:
+    if DEFAULT not in signatures:
         _log.warning("Export includes no default signature!")

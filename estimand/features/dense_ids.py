@@ -83,10 +83,10 @@ def _memo(cache: FeatureTensors) -> dict[Any, Any]:
     if tf.executing_eagerly() or not tf.compat.v1.control_flow_v2_enabled():
         # An old-style conditional is part of its graph: what is made inside must stay inside.
         return cache.ids
-    found = graph.get_collection_ref(_MEMO)
-    if not found:
-        found.append({})
-    return found[0]
+    memo = graph.get_collection_ref(_MEMO)
+    if not memo:
+        memo.append({})
+    return memo[0]
 
 
 def _compute(column: Any, cache: FeatureTensors, state: Any) -> DenseIds | None:

@@ -182,6 +182,11 @@ class _Untracked:
 class DenseFeatures(_ColumnLayer):
     """Columns, sorted by name, as one dense [batch, width] tensor.
 
+    Args:
+      feature_columns: the columns to compute.
+      trainable: whether its variables are trained.
+      name: of the layer.
+
     >>> import numpy as np
     >>> import estimand as est
     >>> fc = est.feature_column
@@ -221,6 +226,13 @@ class DenseFeatures(_ColumnLayer):
 
 class LinearModel(_ColumnLayer):
     """The weighted sum of all columns plus a bias, [batch, units].
+
+    Args:
+      feature_columns: the columns to compute.
+      units: how many sums.
+      sparse_combiner: how several values of one feature are summed up: "sum", "mean", "sqrtn".
+      trainable: whether its variables are trained.
+      name: of the layer.
 
     >>> import numpy as np
     >>> import estimand as est
@@ -275,7 +287,20 @@ class LinearModel(_ColumnLayer):
 
 
 class SequenceFeatures(_ColumnLayer):
-    """Sequence columns as ([batch, time, width], lengths)."""
+    """Sequence columns as ([batch, time, width], lengths).
+
+    Args:
+      feature_columns: the columns to compute.
+      trainable: whether its variables are trained.
+      name: of the layer.
+
+    >>> import estimand as est, tensorflow as tf
+    >>> step = est.feature_column.sequence_numeric_column("step")
+    >>> steps = tf.ragged.constant([[1.0, 2.0], [3.0]]).to_sparse()
+    >>> layer, lengths = est.feature_column.SequenceFeatures([step])({"step": steps})
+    >>> layer.shape
+    TensorShape([2, 2, 1])
+    """
 
     def __init__(
         self,

@@ -36,6 +36,14 @@ def input_layer(
     Embedding tables are variables called `input_layer/<column>/embedding_weights`. Unlike
     TensorFlow's, it takes the columns of `shared_embeddings` too.
 
+    Args:
+      features: tensors by name, of a batch.
+      feature_columns: the columns to compute; dense ones.
+      weight_collections: v1 collections that the variables are added to.
+      trainable: whether the variables are trained.
+      cols_to_vars: a dict that gets the variables of each column.
+      cols_to_output_tensors: a dict that gets the tensor of each column.
+
     >>> import estimand as est
     >>> age = est.feature_column.numeric_column("age")
     >>> input_layer({"age": [1.0, 2.0]}, [age]).numpy().tolist()
@@ -70,6 +78,20 @@ def linear_model(
     """The weighted sum of all columns plus a bias, [batch, units].
 
     Its variables are called `linear_model/<column>/weights` and `linear_model/bias_weights`.
+
+    Args:
+      features: tensors by name, of a batch.
+      feature_columns: the columns to sum up; numeric and categorical ones.
+      units: how many sums.
+      sparse_combiner: how several values of one feature are summed up: "sum", "mean", "sqrtn".
+      weight_collections: v1 collections that the variables are added to.
+      trainable: whether the variables are trained.
+      cols_to_vars: a dict that gets the variables of each column.
+
+    >>> import estimand as est, tensorflow as tf
+    >>> age = est.feature_column.numeric_column("age")
+    >>> est.feature_column.linear_model({"age": tf.constant([30.0, 60.0])}, [age]).shape
+    TensorShape([2, 1])
     """
     columns = checks.linear_columns(feature_columns)
     expectations.expect_columns(columns)
@@ -106,6 +128,19 @@ def sequence_input_layer(
     """Sequence columns as one [batch, time, width] tensor, and the length of each example.
 
     Tables are called `sequence_input_layer/<column>/embedding_weights`.
+
+    Args:
+      features: tensors by name, of a batch.
+      feature_columns: the columns to compute; sequence ones, made dense.
+      weight_collections: v1 collections that the variables are added to.
+      trainable: whether the variables are trained.
+
+    >>> import estimand as est, tensorflow as tf
+    >>> step = est.feature_column.sequence_numeric_column("step")
+    >>> steps = tf.ragged.constant([[1.0, 2.0], [3.0]]).to_sparse()
+    >>> layer, lengths = est.feature_column.sequence_input_layer({"step": steps}, [step])
+    >>> layer.shape, lengths.numpy().tolist()
+    (TensorShape([2, 2, 1]), [2, 1])
     """
     columns = sorted(checks.sequence_columns(feature_columns), key=lambda column: column.name)
     with no_deprecation_notices(), _v1.variable_scope(None, default_name="sequence_input_layer"):
@@ -125,10 +160,10 @@ def all_equal(lengths: list[tf.Tensor]) -> tf.Tensor:
     asserts = [
         _v1.assert_equal(
             lengths[0],
-            other,
+            length,
             message="The sequence columns of one layer must have the same sequence lengths.",
         )
-        for other in lengths[1:]
+        for length in lengths[1:]
     ]
     with tf.control_dependencies([check for check in asserts if check is not None]):
         return tf.identity(lengths[0])

@@ -44,8 +44,8 @@ def _sum(terms: list[tf.Tensor]) -> tf.Tensor:
 # would first work out how its arguments were broadcast, in a dozen ops for each column.
 
 
-def _found_rows(found: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    chosen = tf.expand_dims(found, -1)
+def _found_rows(is_known: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    chosen = tf.expand_dims(is_known, -1)
 
     @tf.custom_gradient
     def choose(values: tf.Tensor) -> Any:
@@ -54,9 +54,9 @@ def _found_rows(found: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     return choose(rows)
 
 
-def _sum_of_found_rows(found: tf.Tensor, rows: list[tf.Tensor]) -> tf.Tensor:
+def _sum_of_found_rows(is_known: tf.Tensor, rows: list[tf.Tensor]) -> tf.Tensor:
     """The sum over columns of the rows that are found ([columns, batch])."""
-    chosen = tf.expand_dims(found, -1)
+    chosen = tf.expand_dims(is_known, -1)
 
     @tf.custom_gradient
     def add_up(*values: tf.Tensor) -> Any:

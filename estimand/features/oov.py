@@ -33,13 +33,13 @@ def out_of_vocabulary(columns: Any, features: Mapping[str, Any]) -> dict[str, Un
     {'c': Unknown(missing=0.25, out_of_vocabulary=0.25)}
     """
     cache = FeatureTensors(checks.features_mapping(features))
-    found: dict[str, Unknown] = {}
+    unknown: dict[str, Unknown] = {}
     for column in checks.column_list(columns):
         checks.features_fit(column, features)
         for base, key in checks.base_columns(column):
-            if base.name not in found and isinstance(base, _COUNTABLE):
-                found[base.name] = _count(base, key, cache)
-    return found
+            if base.name not in unknown and isinstance(base, _COUNTABLE):
+                unknown[base.name] = _count(base, key, cache)
+    return unknown
 
 
 _COUNTABLE = (

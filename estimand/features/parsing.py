@@ -18,6 +18,9 @@ Spec = dict[str, Any]
 def make_parse_example_spec(feature_columns: Iterable[Any]) -> Spec:
     """The dict for `tf.io.parse_example` that yields the features of these columns.
 
+    Args:
+      feature_columns: the columns that the model reads.
+
     >>> import estimand as est
     >>> column = est.feature_column.numeric_column("price", shape=(2,))
     >>> make_parse_example_spec([column])["price"].shape
@@ -58,6 +61,13 @@ def classifier_parse_example_spec(
 ) -> Spec:
     """The parse spec of the columns, a label of shape (1,) and the weight.
 
+    Args:
+      feature_columns: the columns that the model reads.
+      label_key: name of the label's feature.
+      label_dtype: its type.
+      label_default: its value where it is missing; None: an error.
+      weight_column: name of the feature, or numeric column, that weighs examples.
+
     >>> import estimand as est
     >>> column = est.feature_column.numeric_column("x")
     >>> sorted(est.classifier_parse_example_spec([column], "label", weight_column="w"))
@@ -75,7 +85,21 @@ def regressor_parse_example_spec(
     label_dimension: int = 1,
     weight_column: Any = None,
 ) -> Spec:
-    """The parse spec of the columns, a label of shape (label_dimension,) and the weight."""
+    """The parse spec of the columns, a label of shape (label_dimension,) and the weight.
+
+    Args:
+      feature_columns: the columns that the model reads.
+      label_key: name of the label's feature.
+      label_dtype: its type.
+      label_default: its value where it is missing; None: an error.
+      label_dimension: how many numbers a label has.
+      weight_column: name of the feature, or numeric column, that weighs examples.
+
+    >>> import estimand as est
+    >>> age = est.feature_column.numeric_column("age")
+    >>> sorted(est.regressor_parse_example_spec([age], label_key="income"))
+    ['age', 'income']
+    """
     label = tf.io.FixedLenFeature((label_dimension,), label_dtype, label_default)
     return _with_label(feature_columns, label_key, label, weight_column)
 

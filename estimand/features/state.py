@@ -76,11 +76,11 @@ class GraphState(LookupTables):
 
     def variables_of(self, column: Any) -> list[Any]:
         """The variables that belong to a column, the parts of a partitioned one singly."""
-        found: list[Any] = []
+        variables: list[Any] = []
         for (owner, _), variable in self._by_column.items():
             if owner is column or owner == column:
-                found.extend(pieces(variable))
-        return found
+                variables.extend(pieces(variable))
+        return variables
 
     def embedding_table(self, column: Any) -> Any:
         """The variable that an embedding column of any kind looks into."""
@@ -176,7 +176,7 @@ def _kept_in_graph(collection: str) -> dict[Any, Any]:
     """A dict that lives as long as the graph being built; a new one when executing eagerly."""
     if tf.executing_eagerly():
         return {}
-    found = _v1.get_default_graph().get_collection_ref(collection)
-    if not found:
-        found.append({})
-    return found[0]
+    members = _v1.get_default_graph().get_collection_ref(collection)
+    if not members:
+        members.append({})
+    return members[0]

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.export_output import ExportOutput, PredictOutput, RegressionOutput
+from estimand.core.handles import FeatureColumn
 from estimand.heads import classes
 from estimand.heads.keys import MetricKeys, PredictionKeys, ServingKeys
 from estimand.heads.logits import checked_logits
@@ -35,6 +36,14 @@ class BinaryClassHead(TwoClassHead):
     each of `thresholds` accuracy, precision and recall are evaluated. `loss_fn(labels, logits)`
     takes the place of the loss; it returns [D0, D1, ... DN, 1].
 
+    Args:
+      weight_column: name of the feature, or numeric column, that weighs examples.
+      thresholds: probabilities at which accuracy, precision and recall are evaluated as well.
+      label_vocabulary: the words that labels are, in the order of the class numbers.
+      loss_reduction: "sum_over_batch_size", which is the mean, or "sum".
+      loss_fn: takes labels and logits, returns one loss per example; in place of the usual one.
+      name: suffix of metric and summary keys, and scope of the operations.
+
     >>> head = BinaryClassHead(label_vocabulary=["no", "yes"])
     >>> logits = tf.constant([[2.0], [-1.0]])
     >>> round(float(head.loss(tf.constant(["yes", "yes"]), logits)), 4)
@@ -45,10 +54,10 @@ class BinaryClassHead(TwoClassHead):
 
     def __init__(
         self,
-        weight_column: Any = None,
+        weight_column: str | FeatureColumn | None = None,
         thresholds: Iterable[float] | None = None,
         label_vocabulary: Sequence[str] | None = None,
-        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+        loss_reduction: str = SUM_OVER_BATCH_SIZE,
         loss_fn: LossFn | None = None,
         name: str | None = None,
     ) -> None:

@@ -20,6 +20,12 @@ def binary_or_multi_class_head(
 ) -> Head:
     """`BinaryClassHead` for two classes, `MultiClassHead` for more.
 
+    Args:
+      n_classes: how many classes there are.
+      weight_column: name of the feature, or numeric column, that weighs examples.
+      label_vocabulary: the words that labels are, in the order of the class numbers.
+      loss_reduction: "sum_over_batch_size", which is the mean, or "sum".
+
     >>> binary_or_multi_class_head(2).logits_dimension
     1
     >>> binary_or_multi_class_head(3).logits_dimension

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.export_output import ExportOutput, PredictOutput
+from estimand.core.handles import FeatureColumn
 from estimand.heads import classes
 from estimand.heads.keys import PredictionKeys, ServingKeys
 from estimand.heads.logits import checked_logits
@@ -32,6 +33,13 @@ class HingeHead(TwoClassHead):
     are predicted. The other half of a support vector machine, the penalty on large weights, is
     given as `regularization_losses`.
 
+    Args:
+      weight_column: name of the feature, or numeric column, that weighs examples.
+      label_vocabulary: the words that labels are, in the order of the class numbers.
+      loss_reduction: "sum_over_batch_size", which is the mean, or "sum".
+      squared: whether the loss is the square of the hinge.
+      name: suffix of metric and summary keys, and scope of the operations.
+
     >>> head = HingeHead()
     >>> float(head.loss(labels=[[1], [0]], logits=[[0.5], [-2.0]]))
     0.25
@@ -39,9 +47,9 @@ class HingeHead(TwoClassHead):
 
     def __init__(
         self,
-        weight_column: Any = None,
+        weight_column: str | FeatureColumn | None = None,
         label_vocabulary: Sequence[str] | None = None,
-        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+        loss_reduction: str = SUM_OVER_BATCH_SIZE,
         squared: bool = False,
         name: str | None = None,
     ) -> None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 
 class MetricKeys:
-    """Keys of what `evaluate` returns; those with `%` are completed per threshold or class."""
+    """Keys of what `evaluate` returns; those with `%` are completed per threshold or class.
+
+    >>> from estimand.heads import MetricKeys
+    >>> MetricKeys.AUC
+    'auc'
+    """
 
     LOSS = "loss"
     LOSS_MEAN = "average_loss"
@@ -29,7 +34,12 @@ class MetricKeys:
 
 
 class PredictionKeys:
-    """Keys of what `predict` yields."""
+    """Keys of what `predict` yields.
+
+    >>> from estimand.heads import PredictionKeys
+    >>> PredictionKeys.CLASS_IDS
+    'class_ids'
+    """
 
     CLASSES = "classes"
     CLASS_IDS = "class_ids"

@@ -74,8 +74,9 @@ def checked_range(labels: tf.Tensor, n_classes: int, message: str | None = None)
             # Seen as unsigned, a negative number is larger than any label: one look finds both.
             # The last one is no label: there may be none at all.
             flat = tf.concat([tf.reshape(labels, [-1]), tf.zeros([1], labels.dtype)], 0)
-            place = tf.argmax(_unsigned(flat))
-            culprit = tf.gather(flat, place)
+            unsigned = _unsigned(flat)
+            culprit = tf.cast(tf.reduce_max(unsigned), labels.dtype)
+            place = tf.argmax(unsigned)
             fits = (culprit >= 0) & (culprit <= largest)
             where = ("in row", place) if message is None else ()  # values may lie otherwise
             return after(

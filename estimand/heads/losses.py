@@ -35,6 +35,7 @@ _WAYS = {
     "mean_with_sample_weight": _MEAN_OF_WEIGHTED,
     "weighted_sum_by_nonzero_weights": _OVER_NONZERO_WEIGHTS,
 }
+UNREDUCED = "none"
 _OPTIONAL_ARGUMENTS = ("features", "loss_reduction")
 
 
@@ -55,7 +56,7 @@ def over_batch(reduction: str) -> str:
 
 
 def reduced_loss(losses: tf.Tensor, weights: tf.Tensor | None, reduction: str) -> tf.Tensor:
-    """One number from the losses of a batch.
+    """One number from the losses of a batch; each weighted loss for "none".
 
     >>> losses, weights = tf.constant([[1.0], [4.0]]), tf.constant([[3.0], [0.5]])
     >>> float(reduced_loss(losses, weights, "sum"))
@@ -65,6 +66,8 @@ def reduced_loss(losses: tf.Tensor, weights: tf.Tensor | None, reduction: str) -
     """
     with tf.name_scope("weighted_loss"):
         weighted = losses if weights is None else losses * weights
+        if reduction == UNREDUCED:
+            return weighted
         total = tf.reduce_sum(weighted)
         way = _WAYS[reduction]
         if way == SUM:
@@ -82,7 +85,7 @@ def name_as_in_v1(
     loss: tf.Tensor, losses: tf.Tensor, weights: tf.Tensor | None, reduction: str
 ) -> None:
     """Sum and mean by the names that hooks fetch: `head/weighted_loss/Sum`, `head/truediv`."""
-    if _WAYS[reduction] != SUM or tf.executing_eagerly():
+    if _WAYS.get(reduction) != SUM or tf.executing_eagerly():
         return
     with tf.name_scope("weighted_loss"):
         tf.identity(loss, name="Sum")

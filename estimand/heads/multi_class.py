@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimand.core.errors import HeadError
 from estimand.core.export_output import ExportOutput, PredictOutput
+from estimand.core.handles import FeatureColumn
 from estimand.heads import classes
 from estimand.heads.base import LabelRange
 from estimand.heads.keys import MetricKeys, PredictionKeys, ServingKeys
@@ -36,6 +37,14 @@ class MultiClassHead(SingleHead):
     Logits are [D0, D1, ... DN, n_classes]; labels are integers from 0 to n_classes - 1, or
     strings of `label_vocabulary`, of shape [D0, D1, ... DN] or [D0, D1, ... DN, 1].
 
+    Args:
+      n_classes: how many classes there are.
+      weight_column: name of the feature, or numeric column, that weighs examples.
+      label_vocabulary: the words that labels are, in the order of the class numbers.
+      loss_reduction: "sum_over_batch_size", which is the mean, or "sum".
+      loss_fn: takes labels and logits, returns one loss per example; in place of the usual one.
+      name: suffix of metric and summary keys, and scope of the operations.
+
     >>> head = MultiClassHead(n_classes=3)
     >>> round(float(head.loss(labels=[[2]], logits=[[0.0, 0.0, 1.0]])), 4)
     0.5514
@@ -44,9 +53,9 @@ class MultiClassHead(SingleHead):
     def __init__(
         self,
         n_classes: int,
-        weight_column: Any = None,
+        weight_column: str | FeatureColumn | None = None,
         label_vocabulary: Sequence[str] | None = None,
-        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+        loss_reduction: str = SUM_OVER_BATCH_SIZE,
         loss_fn: LossFn | None = None,
         name: str | None = None,
     ) -> None:

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from estimand.core.errors import HeadError
 from estimand.core.export_output import ExportOutput, PredictOutput
+from estimand.core.handles import FeatureColumn
 from estimand.heads import classes
 from estimand.heads.base import LabelRange
 from estimand.heads.keys import MetricKeys, PredictionKeys, ServingKeys
@@ -30,6 +31,16 @@ class MultiLabelHead(SingleHead):
     `label_vocabulary`, in any number per example. `classes_for_class_based_metrics` adds
     metrics of single classes, given by id or by name.
 
+    Args:
+      n_classes: how many classes there are.
+      weight_column: name of the feature, or numeric column, that weighs examples.
+      thresholds: probabilities above which a class counts, for metrics at each of them.
+      label_vocabulary: the words that labels are, in the order of the class numbers.
+      loss_reduction: "sum_over_batch_size", which is the mean, or "sum".
+      loss_fn: takes labels and logits, returns one loss per example; in place of the usual one.
+      classes_for_class_based_metrics: classes, by id or name, that get metrics of their own.
+      name: suffix of metric and summary keys, and scope of the operations.
+
     >>> head = MultiLabelHead(n_classes=2)
     >>> round(float(head.loss(labels=[[1, 0]], logits=[[0.0, 0.0]])), 4)
     0.6931
@@ -38,10 +49,10 @@ class MultiLabelHead(SingleHead):
     def __init__(
         self,
         n_classes: int,
-        weight_column: Any = None,
+        weight_column: str | FeatureColumn | None = None,
         thresholds: Iterable[float] | None = None,
         label_vocabulary: Sequence[str] | None = None,
-        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+        loss_reduction: str = SUM_OVER_BATCH_SIZE,
         loss_fn: LossFn | None = None,
         classes_for_class_based_metrics: Sequence[int] | Sequence[str] | None = None,
         name: str | None = None,

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimand.core.errors import HeadError
 from estimand.core.export_output import ExportOutput, PredictOutput, RegressionOutput
+from estimand.core.handles import FeatureColumn
 from estimand.heads.base import LabelRange
 from estimand.heads.keys import MetricKeys, PredictionKeys, ServingKeys
 from estimand.heads.labels import checked_labels, checked_range
@@ -26,6 +27,14 @@ class RegressionHead(SingleHead):
     `inverse_link_fn` turns logits into predictions. `loss_fn(labels, logits)` takes the place
     of the squared error; it returns one loss per label.
 
+    Args:
+      label_dimension: how many numbers a label has.
+      weight_column: name of the feature, or numeric column, that weighs examples.
+      loss_reduction: "sum_over_batch_size", which is the mean, or "sum".
+      loss_fn: takes labels and logits, returns one loss per example; in place of the usual one.
+      inverse_link_fn: turns logits into predictions.
+      name: suffix of metric and summary keys, and scope of the operations.
+
     >>> head = RegressionHead()
     >>> float(head.loss(labels=[[1.0], [3.0]], logits=[[2.0], [0.0]]))
     5.0
@@ -36,8 +45,8 @@ class RegressionHead(SingleHead):
     def __init__(
         self,
         label_dimension: int = 1,
-        weight_column: Any = None,
-        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+        weight_column: str | FeatureColumn | None = None,
+        loss_reduction: str = SUM_OVER_BATCH_SIZE,
         loss_fn: LossFn | None = None,
         inverse_link_fn: Callable[[tf.Tensor], tf.Tensor] | None = None,
         name: str | None = None,
@@ -101,6 +110,13 @@ class PoissonRegressionHead(RegressionHead):
     `compute_full_loss` includes Stirling's approximation of log(label!), which no gradient
     depends on.
 
+    Args:
+      label_dimension: how many numbers a label has.
+      weight_column: name of the feature, or numeric column, that weighs examples.
+      loss_reduction: "sum_over_batch_size", which is the mean, or "sum".
+      compute_full_loss: whether the loss includes log(label!).
+      name: suffix of metric and summary keys, and scope of the operations.
+
     >>> head = PoissonRegressionHead(compute_full_loss=False)
     >>> float(head.loss(labels=[[2.0]], logits=[[0.0]]))
     1.0
@@ -109,8 +125,8 @@ class PoissonRegressionHead(RegressionHead):
     def __init__(
         self,
         label_dimension: int = 1,
-        weight_column: Any = None,
-        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+        weight_column: str | FeatureColumn | None = None,
+        loss_reduction: str = SUM_OVER_BATCH_SIZE,
         compute_full_loss: bool = True,
         name: str | None = None,
     ) -> None:
@@ -133,6 +149,11 @@ class LogisticRegressionHead(RegressionHead):
     The same loss as of `BinaryClassHead`, without its classes: labels may be any number in
     [0, 1], and predictions are one number.
 
+    Args:
+      weight_column: name of the feature, or numeric column, that weighs examples.
+      loss_reduction: "sum_over_batch_size", which is the mean, or "sum".
+      name: suffix of metric and summary keys, and scope of the operations.
+
     >>> head = LogisticRegressionHead()
     >>> round(float(head.loss(labels=[[0.5]], logits=[[0.0]])), 4)
     0.6931
@@ -140,8 +161,8 @@ class LogisticRegressionHead(RegressionHead):
 
     def __init__(
         self,
-        weight_column: Any = None,
-        loss_reduction: Any = SUM_OVER_BATCH_SIZE,
+        weight_column: str | FeatureColumn | None = None,
+        loss_reduction: str = SUM_OVER_BATCH_SIZE,
         name: str | None = None,
     ) -> None:
         super().__init__(1, weight_column, loss_reduction, inverse_link_fn=tf.sigmoid, name=name)

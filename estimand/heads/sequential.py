@@ -26,6 +26,11 @@ class SequentialHeadWrapper(Head):
     SparseTensor with a value per step. Of the features, those named in `feature_columns`
     (weights, as a rule) are flattened alike and given to the head.
 
+    Args:
+      static_head: the head that judges each step.
+      sequence_length_mask: name of the feature that is true where there is a step.
+      feature_columns: names of the features to flatten with the labels.
+
     >>> import estimand as est
     >>> head = SequentialHeadWrapper(est.RegressionHead(), "mask")
     >>> features = {"mask": tf.constant([[True, True], [True, False]])}
@@ -154,11 +159,11 @@ class SequentialHeadWrapper(Head):
 
     def _mask(self, features: Any) -> tf.Tensor:
         key = self._sequence_length_mask
-        found = list(features) if isinstance(features, Mapping) else []
-        if key not in found:
+        names = list(features) if isinstance(features, Mapping) else []
+        if key not in names:
             raise HeadError(
                 f"The provided sequence_length_mask key `{key}` should be included in the features "
-                f"dictionary, but was not found. Found keys: {found}. Put it there in model_fn: "
+                f"dictionary, but was not found. Found keys: {names}. Put it there in model_fn: "
                 f"features[{key!r}] = tf.sequence_mask(lengths)."
             )
         return tf.convert_to_tensor(features[key])

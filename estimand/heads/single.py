@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.errors import HeadError
+from estimand.core.handles import FeatureColumn
 from estimand.heads import losses
 from estimand.heads.base import Head
 from estimand.heads.keys import MetricKeys
@@ -41,15 +42,15 @@ class SingleHead(Head):
 
     def __init__(
         self,
-        weight_column: Any,
-        loss_reduction: Any,
+        weight_column: str | FeatureColumn | None,
+        loss_reduction: str,
         loss_fn: LossFn | None,
         name: str | None,
     ) -> None:
         check_weight_column(weight_column)
         losses.check_loss_fn(loss_fn)
         self._weight_column = weight_column
-        self._loss_reduction = losses.check_reduction(loss_reduction)
+        self._loss_reduction = self._checked_reduction(loss_reduction)
         self._loss_fn = loss_fn
         self._name = name
 
@@ -60,6 +61,9 @@ class SingleHead(Head):
     @property
     def loss_reduction(self) -> str:
         return self._loss_reduction
+
+    def _checked_reduction(self, reduction: Any) -> str:
+        return losses.check_reduction(reduction)
 
     def loss(
         self,
@@ -98,16 +102,20 @@ class SingleHead(Head):
     ) -> dict[str, Any]:
         with tf.name_scope("update_metrics"):
             batch = self._batch(labels, logits, features)
+            return self._updated(eval_metrics, batch, regularization_losses)
 
-            def update(key: str, *args: Any, weights: Any = batch.weights) -> None:
-                eval_metrics[self._summary_key(key)].update_state(*args, sample_weight=weights)
+    def _updated(
+        self, metrics: dict[str, Any], batch: Batch, regularization_losses: Sequence[Any] | None
+    ) -> dict[str, Any]:
+        def update(key: str, *args: Any, weights: Any = batch.weights) -> None:
+            metrics[self._summary_key(key)].update_state(*args, sample_weight=weights)
 
-            update(MetricKeys.LOSS_MEAN, batch.losses)
-            self._update_metrics(update, batch)
-            regularization = losses.regularization_loss(regularization_losses)
-            if regularization is not None:
-                update(MetricKeys.LOSS_REGULARIZATION, regularization, weights=None)
-        return eval_metrics
+        update(MetricKeys.LOSS_MEAN, batch.losses)
+        self._update_metrics(update, batch)
+        regularization = losses.regularization_loss(regularization_losses)
+        if regularization is not None:
+            update(MetricKeys.LOSS_REGULARIZATION, regularization, weights=None)
+        return metrics
 
     def _batch(self, labels: Any, logits: Any, features: Any) -> Batch:
         logits = checked_logits(logits, self.logits_dimension)
@@ -115,7 +123,11 @@ class SingleHead(Head):
         each, weights = self._unweighted_loss_and_weights(logits, labels, features)
         return Batch(logits, labels, each, weights)
 
-    # Heads in the wild that inherit from ours make a loss of their own out of these two.
+    # Heads in the wild that inherit from ours make a loss and predictions of their own with these.
+    @property
+    def _label_vocabulary(self) -> tuple[str, ...] | None:
+        return getattr(self, "label_vocabulary", None)
+
     def _processed_labels(self, logits: tf.Tensor, labels: Any) -> tf.Tensor:
         return self._usable_labels(labels, logits)
 

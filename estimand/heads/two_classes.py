@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.errors import HeadError
+from estimand.core.handles import FeatureColumn
 from estimand.heads import classes
 from estimand.heads.base import LabelRange
 from estimand.heads.keys import MetricKeys, PredictionKeys
@@ -24,9 +25,9 @@ class TwoClassHead(SingleHead):
 
     def __init__(
         self,
-        weight_column: Any,
+        weight_column: str | FeatureColumn | None,
         label_vocabulary: Sequence[str] | None,
-        loss_reduction: Any,
+        loss_reduction: str,
         loss_fn: LossFn | None,
         name: str | None,
     ) -> None:

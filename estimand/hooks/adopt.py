@@ -29,7 +29,7 @@ class _ReportingFinalOpsHook(FinalOpsHook):
         super().__init__(**arguments)
         self._original = original
 
-    def end(self, session: Any) -> None:
+    def end(self, session: tf.compat.v1.Session) -> None:
         super().end(session)
         tf_private.set_final_ops_values(self._original, self.final_ops_values)
 

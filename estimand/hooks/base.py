@@ -10,7 +10,7 @@ from estimand.core import tf_private
 from estimand.core.errors import ConfigError
 from estimand.engine.hook_calls import fetching
 from estimand.engine.hook_calls.cadence import Cadence
-from estimand.engine.hook_calls.runner import LoopBound
+from estimand.engine.hook_calls.runner import LoopBound, RunningLoop
 
 _train = tf.compat.v1.train
 _CALLED_AT_STEPS = ("before_run", "after_run", "cadence")
@@ -27,7 +27,7 @@ class LoopHook(LoopBound, tf.compat.v1.train.SessionRunHook):
     _loop: Any = None
     _global_step_tensor: Any = None
 
-    def bind(self, loop: Any) -> None:
+    def bind(self, loop: RunningLoop) -> None:
         """Take the loop that is about to run; called before `begin`."""
         self._loop = loop
 
@@ -49,7 +49,7 @@ class LoopHook(LoopBound, tf.compat.v1.train.SessionRunHook):
                 return
         self.cadence = cadence
 
-    def _called_when_due(self, session: Any) -> bool:
+    def _called_when_due(self, session: tf.compat.v1.Session) -> bool:
         """Whether somebody else keeps the time: every call is then a wanted one."""
         paced = self._loop is not None or getattr(session, "calls_hooks_when_due", False)
         return paced and isinstance(self.cadence, Cadence)
@@ -57,7 +57,7 @@ class LoopHook(LoopBound, tf.compat.v1.train.SessionRunHook):
     @property
     def _run_eagerly(self) -> bool:
         """Whether the model runs step by step in Python: there is no graph to look into."""
-        return self._loop is not None and not hasattr(self._loop.trace, "graph")
+        return self._loop is not None and self._loop.trace.runs_eagerly
 
     def _find_global_step(self) -> None:
         if self._loop is not None:
@@ -71,7 +71,7 @@ class LoopHook(LoopBound, tf.compat.v1.train.SessionRunHook):
                 "tf.compat.v1.train.get_or_create_global_step() while building the graph."
             )
 
-    def _step_now(self, session: Any) -> int:
+    def _step_now(self, session: tf.compat.v1.Session) -> int:
         """The global step after everything that has run so far."""
         if self._loop is not None:
             with tf_private.eager_mode():  # before and after the steps a graph is the default

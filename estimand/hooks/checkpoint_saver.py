@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,20 +10,20 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ConfigError
+from estimand.engine.checkpoints.save_policy import SavePolicy
+from estimand.engine.checkpoints.taking import CheckpointTaker
+from estimand.engine.hook_calls.runner import RunningLoop
 from estimand.engine.model_dir import anchored
 from estimand.hooks.base import LoopHook, timer
 from estimand.hooks.event_file import EventFile
-from estimand.hooks.graph_file import record_graph
 
 _train = tf.compat.v1.train
-_SessionLog = tf.compat.v1.SessionLog
-_log = logging.getLogger("tensorflow")
 
 
 class LoopSaver:
     """What `CheckpointSaverHook._get_saver()` gives in a loop: saves through the loop's writer."""
 
-    def __init__(self, loop: Any) -> None:
+    def __init__(self, loop: RunningLoop) -> None:
         self._loop = loop
 
     def save(
@@ -57,8 +55,9 @@ class LoopSaver:
 class CheckpointSaverHook(LoopHook):
     """Saves a checkpoint at the start, every so many steps or seconds, and at the end.
 
-    Files are written in the background, unless there are listeners, who may want to read them; one
-    with an attribute `reads_files = False` says that it does not.
+    Training does so anyway, as `RunConfig(save_checkpoints_steps=...)` says; a hook of this kind
+    takes the place of that. Files are written in the background, unless there are listeners, who
+    may want to read them; one with an attribute `reads_files = False` says that it does not.
 
     >>> from estimand.hooks import CheckpointSaverHook
     >>> hook = CheckpointSaverHook("model", save_steps=1000)
@@ -82,9 +81,9 @@ class CheckpointSaverHook(LoopHook):
         checkpoint_dir: str,
         save_secs: float | None = None,
         save_steps: int | None = None,
-        saver: Any = None,
+        saver: tf.compat.v1.train.Saver | None = None,
         checkpoint_basename: str = "model.ckpt",
-        scaffold: Any = None,
+        scaffold: tf.compat.v1.train.Scaffold | None = None,
         listeners: Sequence[tf.compat.v1.train.CheckpointSaverListener] | None = None,
         save_graph_def: bool = True,
     ) -> None:
@@ -100,12 +99,16 @@ class CheckpointSaverHook(LoopHook):
         self._checkpoint_dir = anchored(checkpoint_dir)
         self._save_path = os.path.join(self._checkpoint_dir, checkpoint_basename)
         self._scaffold = scaffold
-        self._listeners = list(listeners or ())
-        self._save_graph_def = save_graph_def
+        self._taker = CheckpointTaker(
+            SavePolicy(save_steps, save_secs),
+            self._save_path,
+            self._write,
+            listeners or (),
+            save_graph_def=save_graph_def,
+        )
+        self._listeners = self._taker.listeners
         self._steps_per_run = 1
-        self._motionless_at_save = 0
         self._summary_writer: Any = None
-        self._graph_writing: threading.Thread | None = None
         self._look(cadence)
 
     def begin(self) -> None:
@@ -113,85 +116,62 @@ class CheckpointSaverHook(LoopHook):
         self._timer.reset()
         self._summary_writer = EventFile(self._checkpoint_dir)
         self._find_global_step()
-        for listener in self._listeners:
-            listener.begin()
+        self._taker.begin()
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(
+        self, session: tf.compat.v1.Session, coord: tf.compat.v1.train.Coordinator
+    ) -> None:
         step = self._step_now(session)
         if not self._run_eagerly:
-            self._graph_writing = record_graph(
-                session.graph,
-                self._checkpoint_dir,
-                self._summary_writer,
-                as_file=self._save_graph_def,
-            )
+            self._taker.record_graph(session.graph)
         self._save(session, step)
         self._timer.update_last_triggered_step(step)
 
-    def before_run(self, run_context: Any) -> Any:
+    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> Any:
         if self._called_when_due(run_context.session):
             return None
         return _train.SessionRunArgs(self._global_step_tensor)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(
+        self,
+        run_context: tf.compat.v1.train.SessionRunContext,
+        run_values: tf.compat.v1.train.SessionRunValues,
+    ) -> None:
         if not self._called_when_due(run_context.session):
             # What was fetched is the step before the update; reading the new one costs a run.
             step = run_values.results + self._steps_per_run
             if not self._timer.should_trigger_for_step(step):
                 return
-        step = self._step_now(run_context.session)
-        if step == self._timer.last_triggered_step():
-            return
-        self._timer.update_last_triggered_step(step)
-        if self._save(run_context.session, step):
+        if self.save_now(run_context.session):
             run_context.request_stop()
 
-    def save_now(self, session: Any) -> bool:
-        """Save out of turn, unless this step is saved; True if a listener wants to stop."""
+    def save_now(self, session: tf.compat.v1.Session) -> bool:
+        """Save, unless this step is saved; True if a listener wants to stop."""
         step = self._step_now(session)
         if step == self._timer.last_triggered_step():
             return False
         self._timer.update_last_triggered_step(step)
         return self._save(session, step)
 
-    def end(self, session: Any) -> None:
+    def end(self, session: tf.compat.v1.Session) -> None:
         last_step = self._step_now(session)
         moved = last_step != self._timer.last_triggered_step()
-        if moved or self._trained_without_a_step():
+        if moved or self._taker.misses(self._motionless_steps):
             self._save(session, last_step)
-        for listener in self._listeners:
-            listener.end(session, last_step)
-        self._summary_writer.flush()
-        if self._graph_writing is not None:
-            self._graph_writing.join()
-            self._graph_writing = None
+        self._taker.end(session, last_step)
 
-    def _trained_without_a_step(self) -> bool:
-        """Whether there was training since the last save that did not move the global step."""
-        return self._loop is not None and self._loop.motionless_steps != self._motionless_at_save
+    @property
+    def _motionless_steps(self) -> int:
+        return 0 if self._loop is None else self._loop.motionless_steps
 
-    def _save(self, session: Any, step: int) -> bool:
+    def _save(self, session: tf.compat.v1.Session, step: int) -> bool:
         """Save a checkpoint and tell the listeners; True if one of them wants to stop."""
-        self._motionless_at_save = 0 if self._loop is None else self._loop.motionless_steps
-        for listener in self._listeners:
-            listener.before_save(session, step)
-        _log.info("Saving checkpoints for %d into %s.", step, self._save_path)
-        self._write(session, step)
-        self._summary_writer.add_session_log(
-            _SessionLog(status=_SessionLog.CHECKPOINT, checkpoint_path=self._save_path), step
-        )
-        stop = False
-        for listener in self._listeners:
-            if listener.after_save(session, step):
-                _log.info("%s asks to stop training.", type(listener).__name__)
-                stop = True
-        return stop
+        return self._taker.take(session, step, self._motionless_steps)
 
-    def _write(self, session: Any, step: int) -> None:
+    def _write(self, session: tf.compat.v1.Session, step: int, synchronous: bool) -> None:
         saver = self._get_saver()
         if isinstance(saver, LoopSaver):
-            read = any(getattr(one, "reads_files", True) for one in self._listeners)
-            saver.save(session, self._save_path, step, synchronous=read)
+            saver.save(session, self._save_path, step, synchronous=synchronous)
         else:
             saver.save(session, self._save_path, global_step=step, write_meta_graph=False)
 

@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.errors import ConfigError, SpecTypeError
+from estimand.core.handles import EstimatorHandle
 from estimand.engine.checkpoints.api import checkpoint_step, latest_checkpoint
 from estimand.engine.hook_calls.cadence import Cadence
 from estimand.hooks import stop_record
@@ -40,7 +41,7 @@ _SECONDS_BETWEEN_LOOKS_FOR_THE_RECORD = 5.0
 
 
 def make_early_stopping_hook(
-    estimator: Any,
+    estimator: EstimatorHandle,
     should_stop_fn: Callable[[], Any],
     run_every_secs: float | None = 60,
     run_every_steps: int | None = None,
@@ -78,7 +79,7 @@ def make_early_stopping_hook(
 
 
 def stop_if_higher_hook(
-    estimator: Any,
+    estimator: EstimatorHandle,
     metric_name: str,
     threshold: float,
     eval_dir: str | None = None,
@@ -98,13 +99,17 @@ def stop_if_higher_hook(
       run_every_secs: look every so many seconds; or
       run_every_steps: look every so many steps (then pass `run_every_secs=None`). After an
         evaluation in the same process it looks in any case.
+
+    >>> import estimand as est
+    >>> line = est.LinearRegressor([est.feature_column.numeric_column("x")])
+    >>> hook = est.experimental.stop_if_higher_hook(line, "accuracy", 0.95)
     """
     criterion = Threshold(_metrics(estimator, eval_dir), metric_name, min_steps, threshold, 1)
     return make_early_stopping_hook(estimator, criterion, run_every_secs, run_every_steps)
 
 
 def stop_if_lower_hook(
-    estimator: Any,
+    estimator: EstimatorHandle,
     metric_name: str,
     threshold: float,
     eval_dir: str | None = None,
@@ -115,13 +120,17 @@ def stop_if_lower_hook(
     """A hook that stops training when a metric has been below `threshold`.
 
     The arguments are those of `stop_if_higher_hook`.
+
+    >>> import estimand as est
+    >>> line = est.LinearRegressor([est.feature_column.numeric_column("x")])
+    >>> hook = est.experimental.stop_if_lower_hook(line, "loss", 0.05)
     """
     criterion = Threshold(_metrics(estimator, eval_dir), metric_name, min_steps, threshold, -1)
     return make_early_stopping_hook(estimator, criterion, run_every_secs, run_every_steps)
 
 
 def stop_if_no_increase_hook(
-    estimator: Any,
+    estimator: EstimatorHandle,
     metric_name: str,
     max_steps_without_increase: int,
     eval_dir: str | None = None,
@@ -135,6 +144,10 @@ def stop_if_no_increase_hook(
 
     An increase is a new highest value, by more than `min_delta`. The other arguments are those
     of `stop_if_higher_hook`.
+
+    >>> import estimand as est
+    >>> line = est.LinearRegressor([est.feature_column.numeric_column("x")])
+    >>> hook = est.experimental.stop_if_no_increase_hook(line, "auc", 1_000)
     """
     criterion = NoImprovement(
         _metrics(estimator, eval_dir),
@@ -148,7 +161,7 @@ def stop_if_no_increase_hook(
 
 
 def stop_if_no_decrease_hook(
-    estimator: Any,
+    estimator: EstimatorHandle,
     metric_name: str,
     max_steps_without_decrease: int,
     eval_dir: str | None = None,
@@ -179,11 +192,20 @@ def stop_if_no_decrease_hook(
 
 
 def make_stop_at_checkpoint_step_hook(
-    estimator: Any, last_step: int, wait_after_file_check_secs: float = 30
+    estimator: EstimatorHandle, last_step: int, wait_after_file_check_secs: float = 30
 ) -> LoopHook:
     """A hook that stops the chief at `last_step`, and others once there is a checkpoint of it.
 
     So workers go on helping until the last checkpoint is written.
+
+    Args:
+      estimator: the one that is trained.
+      last_step: the global step to stop at.
+      wait_after_file_check_secs: seconds between two looks.
+
+    >>> import estimand as est
+    >>> line = est.LinearRegressor([est.feature_column.numeric_column("x")])
+    >>> hook = make_stop_at_checkpoint_step_hook(line, last_step=1000)
     """
     if last_step is None:
         raise ConfigError("last_step must be specified. Pass the global step to stop at.")
@@ -193,7 +215,14 @@ def make_stop_at_checkpoint_step_hook(
 
 
 class EarlyStoppingHook(LoopHook):
-    """Asks a function every so often whether to stop; made by `make_early_stopping_hook`."""
+    """Asks a function every so often whether to stop; made by `make_early_stopping_hook`.
+
+    Args:
+      model_dir: of the estimator, where the decision is left.
+      should_stop_fn: takes nothing, says whether to stop.
+      run_every_secs: how often to look.
+      run_every_steps: the same in steps.
+    """
 
     def __init__(
         self,
@@ -233,7 +262,9 @@ class EarlyStoppingHook(LoopHook):
         self._timer.reset()
         self._find_global_step()
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(
+        self, session: tf.compat.v1.Session, coord: tf.compat.v1.train.Coordinator
+    ) -> None:
         record = stop_record.read(self._model_dir)
         if record is None:
             return
@@ -243,12 +274,16 @@ class EarlyStoppingHook(LoopHook):
             return
         stop_record.remove(self._model_dir)
 
-    def before_run(self, run_context: Any) -> Any:
+    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> Any:
         if self._called_when_due(run_context.session):
             return None
         return _train.SessionRunArgs(self._global_step_tensor)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(
+        self,
+        run_context: tf.compat.v1.train.SessionRunContext,
+        run_values: tf.compat.v1.train.SessionRunValues,
+    ) -> None:
         step = self._step_now(run_context.session)
         if not self._called_when_due(run_context.session):
             if not self._timer.should_trigger_for_step(step):
@@ -257,7 +292,7 @@ class EarlyStoppingHook(LoopHook):
         if self._stop_if_wanted(step):
             run_context.request_stop()
 
-    def end(self, session: Any) -> None:
+    def end(self, session: tf.compat.v1.Session) -> None:
         if self.reason is not None:
             # Again, with the step at which training really ended.
             step = self._step_now(session)
@@ -288,7 +323,11 @@ class _FollowTheChiefHook(LoopHook):
         super().begin()
         self._known = stop_record.read(self._model_dir)  # of an earlier run
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(
+        self,
+        run_context: tf.compat.v1.train.SessionRunContext,
+        run_values: tf.compat.v1.train.SessionRunValues,
+    ) -> None:
         record = stop_record.read(self._model_dir)
         if record is not None and record != self._known:
             _log.info("Early stopping requested, suspending run: %s", record.reason)
@@ -307,10 +346,14 @@ class _StopAtCheckpointHook(LoopHook):
         super().begin()
         self._find_global_step()
 
-    def before_run(self, run_context: Any) -> Any:
+    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> Any:
         return _train.SessionRunArgs(self._global_step_tensor)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(
+        self,
+        run_context: tf.compat.v1.train.SessionRunContext,
+        run_values: tf.compat.v1.train.SessionRunValues,
+    ) -> None:
         if run_values.results + 1 < self._last_step:
             return
         if self._step_now(run_context.session) < self._last_step:
@@ -322,12 +365,12 @@ class _StopAtCheckpointHook(LoopHook):
             time.sleep(self._wait_secs)
 
 
-def _metrics(estimator: Any, eval_dir: str | None) -> EvalMetrics:
+def _metrics(estimator: EstimatorHandle, eval_dir: str | None) -> EvalMetrics:
     _check_estimator(estimator)
     return EvalMetrics(eval_dir if eval_dir is not None else estimator.eval_dir())
 
 
-def _check_estimator(estimator: Any) -> None:
+def _check_estimator(estimator: EstimatorHandle) -> None:
     # By its shape: the class is of a higher layer.
     wanted = ("eval_dir", "config", "model_dir", "train")
     if isinstance(estimator, type) or not all(hasattr(estimator, name) for name in wanted):

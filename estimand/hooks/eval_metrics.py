@@ -13,6 +13,9 @@ def read_eval_metrics(eval_dir: str | os.PathLike[str]) -> dict[int, dict[str, f
     A step that was evaluated twice has its newest numbers. A file that is cut off counts as far
     as it goes.
 
+    Args:
+      eval_dir: where its event files are; None: those of the unnamed evaluation.
+
     >>> import tempfile
     >>> from estimand.engine.events import EventWriter
     >>> writer = EventWriter.get(tempfile.mkdtemp())
@@ -22,7 +25,7 @@ def read_eval_metrics(eval_dir: str | os.PathLike[str]) -> dict[int, dict[str, f
     >>> read_eval_metrics(writer.directory)
     {100: {'loss': 0.75}, 200: {'loss': 0.5}}
     """
-    found: dict[int, dict[str, float]] = {}
+    by_step: dict[int, dict[str, float]] = {}
     for file in event_files(eval_dir):
         for event in read_events(file):
             numbers = {
@@ -31,8 +34,8 @@ def read_eval_metrics(eval_dir: str | os.PathLike[str]) -> dict[int, dict[str, f
                 if value.HasField("simple_value")
             }
             if numbers:
-                found.setdefault(event.step, {}).update(numbers)
-    return dict(sorted(found.items()))
+                by_step.setdefault(event.step, {}).update(numbers)
+    return dict(sorted(by_step.items()))
 
 
 class EvalMetrics:

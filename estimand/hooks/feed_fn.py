@@ -29,5 +29,5 @@ class FeedFnHook(LoopHook):
     def __init__(self, feed_fn: Callable[[], dict[Any, Any]]) -> None:
         self.feed_fn = feed_fn
 
-    def before_run(self, run_context: Any) -> Any:
+    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> Any:
         return _train.SessionRunArgs(fetches=None, feed_dict=self.feed_fn())

@@ -37,7 +37,7 @@ class FinalOpsHook(LoopHook):
         """What was computed, in the structure of `final_ops`; None before the end."""
         return self._final_ops_values
 
-    def end(self, session: Any) -> None:
+    def end(self, session: tf.compat.v1.Session) -> None:
         if self._final_ops is None:
             return
         try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from typing import Any
+
+import tensorflow as tf
 
 from estimand.engine.hook_calls.cadence import NEVER
 from estimand.hooks.base import LoopHook
@@ -40,14 +41,16 @@ class GlobalStepWaiterHook(LoopHook):
         self._worker_is_started = False
         self._find_global_step()
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(
+        self, session: tf.compat.v1.Session, coord: tf.compat.v1.train.Coordinator
+    ) -> None:
         if self._loop is not None:
             self._wait(session)
 
-    def before_run(self, run_context: Any) -> None:
+    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> None:
         self._wait(run_context.session)
 
-    def _wait(self, session: Any) -> None:
+    def _wait(self, session: tf.compat.v1.Session) -> None:
         if not self._worker_is_started and self._wait_until_step > 0:
             _log.info("Waiting for global step %d before starting training.", self._wait_until_step)
             self._poll(session, self._patience())
@@ -60,7 +63,7 @@ class GlobalStepWaiterHook(LoopHook):
         local = "/job:" not in device or "/job:localhost" in device
         return 0.0 if local else _PATIENCE_SECS
 
-    def _poll(self, session: Any, patience: float) -> None:
+    def _poll(self, session: tf.compat.v1.Session, patience: float) -> None:
         step = self._step_now(session)
         moved = reported = time.monotonic()
         while step < self._wait_until_step:

@@ -77,19 +77,23 @@ class LoggingTensorHook(LoopHook):
         self._iter_count = 0
         self._current_tensors = {tag: self._resolve(t) for tag, t in self._tensors.items()}
 
-    def before_run(self, run_context: Any) -> Any:
+    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> Any:
         self._should_trigger = not self._only_at_end and (
             self._called_when_due(run_context.session)
             or self._timer.should_trigger_for_step(self._iter_count)
         )
         return _train.SessionRunArgs(self._current_tensors) if self._should_trigger else None
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(
+        self,
+        run_context: tf.compat.v1.train.SessionRunContext,
+        run_values: tf.compat.v1.train.SessionRunValues,
+    ) -> None:
         if self._should_trigger:
             self._log_tensors(run_values.results)
         self._iter_count += 1
 
-    def end(self, session: Any) -> None:
+    def end(self, session: tf.compat.v1.Session) -> None:
         if not self._log_at_end:
             return
         try:

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.engine.hook_calls.cadence import NEVER, Cadence
+from estimand.engine.hook_calls.runner import RunningLoop
 from estimand.hooks.base import LoopHook
 
 _train = tf.compat.v1.train
@@ -42,7 +43,7 @@ class NanTensorHook(LoopHook):
         if cadence is not None:
             self._look(cadence)
 
-    def bind(self, loop: Any) -> None:
+    def bind(self, loop: RunningLoop) -> None:
         super().bind(loop)
         self._find_out_when_to_look()
 
@@ -74,10 +75,14 @@ class NanTensorHook(LoopHook):
         if self._is_model_loss and np.isnan(loss) and self._diverged(step):
             self._loop.request_stop(_MESSAGE)
 
-    def before_run(self, run_context: Any) -> Any:
+    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> Any:
         return _train.SessionRunArgs(self._fetch)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(
+        self,
+        run_context: tf.compat.v1.train.SessionRunContext,
+        run_values: tf.compat.v1.train.SessionRunValues,
+    ) -> None:
         if np.any(np.isnan(run_values.results)):
             step = None if self._loop is None else self._step_now(run_context.session)
             if self._diverged(step):
@@ -91,8 +96,9 @@ class NanTensorHook(LoopHook):
         _log.error(_MESSAGE)
         error = _train.NanLossDuringTrainingError()
         where = "" if step is None else f"Noticed at step {step}. "
+        advice = "" if self._run_eagerly else " RunConfig(run_eagerly=True) lets you print there."
         error.add_note(
             f"{where}Usual causes: a learning rate that is too high, log(0) or a division by 0 in "
-            "the loss, NaN in the input. RunConfig(run_eagerly=True) lets you print there."
+            f"the loss, NaN in the input.{advice}"
         )
         raise error

@@ -57,7 +57,7 @@ class ProfilerHook(LoopHook):
         self._stop()  # of an earlier run that ended with an exception
         self._find_global_step()
 
-    def before_run(self, run_context: Any) -> Any:
+    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> Any:
         if self._called_when_due(run_context.session):
             self._start()
             return None
@@ -65,7 +65,11 @@ class ProfilerHook(LoopHook):
             self._start()
         return _train.SessionRunArgs(self._global_step_tensor)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(
+        self,
+        run_context: tf.compat.v1.train.SessionRunContext,
+        run_values: tf.compat.v1.train.SessionRunValues,
+    ) -> None:
         profiled = self._profiling
         self._stop()
         if not self._called_when_due(run_context.session):
@@ -74,7 +78,7 @@ class ProfilerHook(LoopHook):
                 self._timer.update_last_triggered_step(step)
             self._next_step = step + 1
 
-    def end(self, session: Any) -> None:
+    def end(self, session: tf.compat.v1.Session) -> None:
         # The input may have ended in the very step that was to be profiled.
         self._stop()
 

@@ -34,7 +34,7 @@ class StepCounterHook(LoopHook):
         every_n_steps: int | None = 100,
         every_n_secs: float | None = None,
         output_dir: str | None = None,
-        summary_writer: Any = None,
+        summary_writer: tf.compat.v1.summary.FileWriter | None = None,
     ) -> None:
         if (every_n_steps is None) == (every_n_secs is None):
             raise ConfigError(
@@ -59,12 +59,16 @@ class StepCounterHook(LoopHook):
             self._summary_writer = EventFile(self._output_dir)
         self._find_global_step()
 
-    def before_run(self, run_context: Any) -> Any:
+    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> Any:
         if self._called_when_due(run_context.session):
             return None
         return _train.SessionRunArgs(self._global_step_tensor)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(
+        self,
+        run_context: tf.compat.v1.train.SessionRunContext,
+        run_values: tf.compat.v1.train.SessionRunValues,
+    ) -> None:
         if not self._called_when_due(run_context.session):
             # What was fetched is the step before the update; reading the new one costs a run.
             step = run_values.results + self._steps_per_run

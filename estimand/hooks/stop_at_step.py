@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from estimand.core.errors import ConfigError
 from estimand.engine.hook_calls.cadence import NEVER
+from estimand.engine.hook_calls.runner import RunningLoop
 from estimand.hooks.base import LoopHook
 
 _train = tf.compat.v1.train
@@ -47,7 +48,7 @@ class StopAtStepHook(LoopHook):
         """The global step to stop at; None until the run has begun, if `num_steps` was given."""
         return self._last_step
 
-    def bind(self, loop: Any) -> None:
+    def bind(self, loop: RunningLoop) -> None:
         super().bind(loop)
         if self._num_steps is not None:
             self._last_step = None
@@ -56,16 +57,22 @@ class StopAtStepHook(LoopHook):
         super().begin()
         self._find_global_step()
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(
+        self, session: tf.compat.v1.Session, coord: tf.compat.v1.train.Coordinator
+    ) -> None:
         # Only once per run: where a session is made anew after a fault, the target stays.
         if self._last_step is None:
             assert self._num_steps is not None
             self._last_step = self._step_now(session) + self._num_steps
 
-    def before_run(self, run_context: Any) -> Any:
+    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> Any:
         return _train.SessionRunArgs(self._global_step_tensor)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(
+        self,
+        run_context: tf.compat.v1.train.SessionRunContext,
+        run_values: tf.compat.v1.train.SessionRunValues,
+    ) -> None:
         # What was fetched is the step before the update.
         last_step = self._last_step
         assert last_step is not None

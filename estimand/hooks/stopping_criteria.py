@@ -27,15 +27,15 @@ class Criterion:
     def values(self) -> list[tuple[int, float]]:
         """Step and value, in the order of steps."""
         results = self.metrics.read()
-        found = [(s, m[self.metric_name]) for s, m in results.items() if self.metric_name in m]
-        if results and not found:
+        values = [(s, m[self.metric_name]) for s, m in results.items() if self.metric_name in m]
+        if results and not values:
             known = sorted({name for metrics in results.values() for name in metrics})
             raise ConfigError(
                 f"Early stopping looks at the metric {self.metric_name!r}, but the evaluations in "
                 f"{self.metrics.eval_dir} have: {', '.join(known)}. Pass one of these as "
                 "metric_name."
             )
-        return [(step, value) for step, value in found if step >= self.min_steps]
+        return [(step, value) for step, value in values if step >= self.min_steps]
 
     def warn_if_blind(self) -> None:
         """Say, once, that there is nothing to judge by."""

@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimand.core.errors import ConfigError
 from estimand.core.modes import ModeKeys
 from estimand.engine.hook_calls.session import TracedSession
-from estimand.engine.tracing.trace import TensorSummary
+from estimand.engine.tracing.summaries import TensorSummary
 from estimand.hooks.base import LoopHook, timer
 from estimand.hooks.event_file import EventFile
 
@@ -48,8 +48,8 @@ class SummarySaverHook(LoopHook):
         save_steps: int | None = None,
         save_secs: float | None = None,
         output_dir: str | None = None,
-        summary_writer: Any = None,
-        scaffold: Any = None,
+        summary_writer: tf.compat.v1.summary.FileWriter | None = None,
+        scaffold: tf.compat.v1.train.Scaffold | None = None,
         summary_op: Any = None,
         *,
         tensor_summaries: Sequence[TensorSummary] = (),
@@ -63,7 +63,7 @@ class SummarySaverHook(LoopHook):
         self._merged: list[Any] | None = None
         self._scaffold = scaffold
         self._given_writer = summary_writer
-        self._summary_writer = summary_writer
+        self._summary_writer: Any = summary_writer
         self._output_dir = output_dir
         self._tensor_summaries = list(tensor_summaries)
         self._only_first_if_step_stands = save_steps is not None and save_steps > 1
@@ -87,7 +87,7 @@ class SummarySaverHook(LoopHook):
             self._resolved_op = [self._resolve(op) for op in _as_list(self._summary_op)]
         self._find_global_step()
 
-    def before_run(self, run_context: Any) -> Any:
+    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> Any:
         self._request_summary = self._is_due(run_context.session)
         fetches: dict[str, Any] = {}
         if not self._called_when_due(run_context.session):
@@ -100,7 +100,11 @@ class SummarySaverHook(LoopHook):
                 fetches["tensors"] = [s.tensor for s in self._tensor_summaries]
         return _train.SessionRunArgs(fetches) if fetches else None
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(
+        self,
+        run_context: tf.compat.v1.train.SessionRunContext,
+        run_values: tf.compat.v1.train.SessionRunValues,
+    ) -> None:
         results = run_values.results or {}
         if self._request_summary or self._called_when_due(run_context.session):
             step = self._step_now(run_context.session)
@@ -115,11 +119,11 @@ class SummarySaverHook(LoopHook):
             self._timer.update_last_triggered_step(step)
         self._next_step = step + 1
 
-    def end(self, session: Any = None) -> None:
+    def end(self, session: tf.compat.v1.Session = None) -> None:
         if self._summary_writer is not None:
             self._summary_writer.flush()
 
-    def _is_due(self, session: Any) -> bool:
+    def _is_due(self, session: tf.compat.v1.Session) -> bool:
         if self._next_step is None:
             return True
         if not self._called_when_due(session):
@@ -135,7 +139,7 @@ class SummarySaverHook(LoopHook):
             protos = [as_proto(s, v) for s, v in zip(self._tensor_summaries, values, strict=True)]
             self._summary_writer.add_summary(_Summary(value=protos), step)
 
-    def _get_summary_op(self, session: Any) -> list[Any] | None:
+    def _get_summary_op(self, session: tf.compat.v1.Session) -> list[Any] | None:
         """What to fetch, as a list; None if there is no v1 summary in the model."""
         summary_op = self._resolved_op
         if summary_op is None and self._scaffold is not None:
@@ -145,7 +149,9 @@ class SummarySaverHook(LoopHook):
         return None if summary_op is None else _as_list(summary_op)
 
 
-def _check_one_source(scaffold: Any, summary_op: Any, tensor_summaries: Sequence[Any]) -> None:
+def _check_one_source(
+    scaffold: tf.compat.v1.train.Scaffold | None, summary_op: Any, tensor_summaries: Sequence[Any]
+) -> None:
     given = (scaffold is not None) + (summary_op is not None)
     if given == 2 or (given == 0 and not tensor_summaries):
         raise ConfigError(

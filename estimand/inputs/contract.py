@@ -13,6 +13,7 @@ from estimand.core import tf_private
 from estimand.core.errors import InputError
 from estimand.core.names import missing_key
 from estimand.inputs.call import bind_input_fn, name_of
+from estimand.inputs.legacy.fed_placeholders import FedByHooks
 from estimand.inputs.legacy.graph_inputs import GraphInput, call_eagerly, dataset_from_graph
 from estimand.inputs.memory.iterables import dataset_from_batches, is_batches
 from estimand.inputs.sources import Source, noting_sources
@@ -35,6 +36,10 @@ class ModelInput:
         the same computation is repeated for ever.
       keep_alive: must live as long as the Dataset does.
       sources: the ready-made input functions among what it reads from.
+      fed: where hooks feed its placeholders at every step; the elements are then numbers.
+
+    Args:
+      structure: what an element of the Dataset is made of.
 
     >>> given = call_input_fn(
     ...     lambda: tf.data.Dataset.from_tensors(({"x": [1.0]}, [2])),
@@ -52,11 +57,13 @@ class ModelInput:
     # Set where elements are flat tuples: (features,) or (features, labels) to pack them into.
     structure: tuple[Any, ...] | None = None
     sources: tuple[Source, ...] = ()
+    fed: FedByHooks | None = None
 
     @property
     def element_spec(self) -> tuple[Any, Any]:
         """The types of (features, labels); labels None when there are none."""
-        return self.unpack(self.dataset.element_spec)
+        features, labels = self.unpack(self.dataset.element_spec)
+        return self.fed or features, labels
 
     def unpack(self, element: Any) -> tuple[Any, Any]:
         """(features, labels) of one element, or of anything of an element's structure."""
@@ -80,12 +87,24 @@ def call_input_fn(
     eagerly. One that returns tensors of random or otherwise stateful operations, or uses v1
     iterators or placeholders, is called again in graph-building mode.
 
+    Args:
+      input_fn: the function to call.
+      mode: of the call: train, eval or infer.
+      params: handed to it, if it asks.
+      config: handed to it, if it asks.
+      input_context: which part of several this process reads.
+
     >>> call_input_fn(lambda params: ({"x": params}, [1]),
     ...               mode="train", params=[2.0], config=None).endless_constant
     True
     """
+    # What is ready-made gives tensors to other input functions of old programs.
     call = bind_input_fn(
-        input_fn, mode=mode, params=params, config=config, input_context=input_context
+        getattr(input_fn, "as_dataset", input_fn),
+        mode=mode,
+        params=params,
+        config=config,
+        input_context=input_context,
     )
     with tf.device("/cpu:0"), noting_sources() as sources:
         given = _call(_telling_missing_params(call, params), f"input_fn {name_of(input_fn)}")
@@ -155,6 +174,7 @@ def _from_graph(given: GraphInput, where: str) -> ModelInput:
         endless_constant=given.endless,
         keep_alive=given.keep_alive,
         structure=given.structure,
+        fed=given.fed,
     )
 
 

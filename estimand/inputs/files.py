@@ -71,14 +71,16 @@ def find_files(where: str, paths: Paths) -> list[str]:
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not given:
         raise InputError(f"{where}: no files were given. Pass a path, a pattern or a list of them.")
-    found: list[str] = []
+    paths_found: list[str] = []
     for item in given:
         if not isinstance(item, (str, os.PathLike)):
             raise InputError(
                 f"{where}: a file must be given as a path or a pattern, given: {item!r}."
             )
-        found += [path for path in _expand(where, os.fspath(item)) if path not in set(found)]
-    return found
+        paths_found += [
+            path for path in _expand(where, os.fspath(item)) if path not in set(paths_found)
+        ]
+    return paths_found
 
 
 def _expand(where: str, pattern: str) -> list[str]:
@@ -119,11 +121,11 @@ def text_files(where: str, paths: Paths, compression: str | None) -> list[InputF
             f"{where}: compression must be None (by the ending .gz), '', 'GZIP' or 'ZLIB', "
             f"given: {compression!r}."
         )
-    found = find_files(where, paths)
-    if len(found) < _MANY:
-        return [_inspect(where, path, compression) for path in found]
+    files = find_files(where, paths)
+    if len(files) < _MANY:
+        return [_inspect(where, path, compression) for path in files]
     with ThreadPoolExecutor(16) as pool:
-        return list(pool.map(lambda path: _inspect(where, path, compression), found))
+        return list(pool.map(lambda path: _inspect(where, path, compression), files))
 
 
 def _inspect(where: str, path: str, compression: str | None) -> InputFile:

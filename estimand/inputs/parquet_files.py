@@ -260,14 +260,14 @@ class ParquetReading:
     def _check_not_empty(self, groups: np.ndarray, needed: int) -> None:
         """There is a row for every pipeline; none at all would be waited for for ever."""
         trial = ParquetReading(self._paths, self._files, self._columns, "skip")
-        found = 0
+        rows_read = 0
         for file, group, rows in groups.tolist():
-            found += len(trial._rows(file, group, 0, rows)[self._columns.names[0]])
-            if found >= needed:
+            rows_read += len(trial._rows(file, group, 0, rows)[self._columns.names[0]])
+            if rows_read >= needed:
                 return
         why = trial.skipped.report_skipped()
         raise InputError(
-            f"{_WHERE}: {found} of the rows of {short_list(self._paths)} can be used, and "
+            f"{_WHERE}: {rows_read} of the rows of {short_list(self._paths)} can be used, and "
             f"{needed} or more are needed.{f' {why}' if why else ''}"
         )
 

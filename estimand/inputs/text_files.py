@@ -118,9 +118,9 @@ class TextReading:
         by_class = asked.files if isinstance(asked.files, Mapping) else {None: asked.files}
         if not by_class:
             raise InputError(f"{_WHERE}: an empty dict of files was given.")
-        found = [text_files(_WHERE, files, asked.compression) for files in by_class.values()]
-        self._files = tuple(file for files in found for file in files)
-        self._labels = tuple(label for label, files in enumerate(found) for _ in files)
+        texts = [text_files(_WHERE, files, asked.compression) for files in by_class.values()]
+        self._files = tuple(file for files in texts for file in files)
+        self._labels = tuple(label for label, files in enumerate(texts) for _ in files)
         self._counter = SkipCounter() if asked.on_error == "skip" else None
 
     def dataset(self, order: Order, context: tf.distribute.InputContext | None) -> tf.data.Dataset:

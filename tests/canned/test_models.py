@@ -37,6 +37,7 @@ def training_input() -> tf.data.Dataset:
     return CASE.input_fn(repeat=True)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("model", MODELS)
 def test_run_eagerly_makes_the_same_model(model: str) -> None:
     traced = MODELS[model](config=est.RunConfig(tf_random_seed=1)).train(training_input, steps=3)

@@ -93,6 +93,7 @@ def test_every_v1_case_is_tried() -> None:
     assert set(TODAY) == of_v1 - MORE_IN_PARTS
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("continued", TODAY, indirect=True)
 def test_training_goes_on_with_the_old_slots(
     continued: Continued, request: pytest.FixtureRequest
@@ -133,6 +134,7 @@ SETTINGS: dict[str, tuple[Any, Any, float]] = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_v1_models_go_on_from_checkpoints_of_today(kind: str, tmp_path: Path) -> None:
     today, before, near = SETTINGS[kind]

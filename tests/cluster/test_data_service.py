@@ -37,7 +37,7 @@ def started(log: Path, *arguments: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def address(server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Of a dispatcher that has one worker, each in a process."""
     logs = tmp_path_factory.mktemp("logs")
     arguments = ("dispatcher", "--port", "0", "--work-dir", str(logs / "work"))
@@ -62,7 +62,7 @@ def test_one_worker_gives_every_element_once(address: str, mode: str) -> None:
     assert elements(est.inputs.service(numbers, address, mode)) == list(range(8))
 
 
-def test_two_workers_in_one_process(server: None, tmp_path: Path) -> None:
+def test_two_workers_in_one_process(tmp_path: Path) -> None:
     with started(tmp_path / "log", "local", "--port", "0", "--workers", "2") as where:
         distributed = elements(est.inputs.service(numbers, where, "distributed_epoch"))
         parallel = elements(est.inputs.service(numbers, where, "parallel_epochs"))

@@ -19,7 +19,7 @@ from estimand.cli.main import main
 from estimand.cluster.description import Task
 from estimand.cluster.output import Labels, Lines
 
-PATIENCE = 30.0
+PATIENCE = 120.0  # seconds; what is waited for comes at once, unless the machine is busy
 
 # Does what its role is told on the command line: "role:index=action", several in a row.
 PROGRAM = """
@@ -44,6 +44,12 @@ for rule in sys.argv[1:]:
                 time.sleep(0.01)
             open(path, "w").close()
             sys.exit(7)
+    elif verb == "sign":  # in a folder, that it has come so far
+        open(os.path.join(argument, me), "w").close()
+    elif verb == "await-signs":
+        folder, _, signs = argument.partition(" ")
+        while len(os.listdir(folder)) < int(signs):
+            time.sleep(0.01)
     elif verb == "stay-once":
         if not os.path.exists(argument):
             open(argument + me, "w").close()
@@ -161,7 +167,14 @@ def test_failure_of_one_ends_the_job_with_its_code_and_last_lines(program: str) 
 
 
 def test_worker_of_parameter_servers_is_started_again_alone(program: str, tmp_path: Path) -> None:
-    rules = (f"worker:0=fail-once {tmp_path / 'x'} 0", "chief:0=sleep 1")
+    signs = tmp_path / "signs"
+    signs.mkdir()
+    others = ("worker:0", "worker:1", "ps:0")
+    rules = (
+        f"worker:0=fail-once {tmp_path / 'x'} 0",
+        *(f"{one}=sign {signs}" for one in others),
+        f"chief:0=await-signs {signs} {len(others)}",
+    )
     code, lines = launch(program, "--workers", "2", "--ps", "1", "--restart", "1", rules=rules)
     assert code == 0
     assert "[launch] worker 0 ended with exit code 7. Starting worker 0 again (1 of 1)." in lines

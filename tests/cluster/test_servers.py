@@ -34,7 +34,6 @@ def all_of(*children: Child) -> Iterator[None]:
 # ------------------------------------------------------------------ real processes
 
 
-@pytest.mark.usefixtures("server")
 def test_servers_end_well_when_the_chief_says_so(tmp_path: Path) -> None:
     configs = local_tf_configs(ClusterDescription(workers=1, ps=1))
     model_dir = str(tmp_path / "model")
@@ -53,7 +52,6 @@ def test_servers_end_well_when_the_chief_says_so(tmp_path: Path) -> None:
     assert not Path(f"/tmp/estimand-ps-0-{port}").exists()
 
 
-@pytest.mark.usefixtures("server")
 def test_workers_without_servers_join_each_other(tmp_path: Path) -> None:
     configs = local_tf_configs(ClusterDescription(workers=1)).values()
     children = [
@@ -64,7 +62,6 @@ def test_workers_without_servers_join_each_other(tmp_path: Path) -> None:
     assert all("2 of 2" in one.printed for one in children)
 
 
-@pytest.mark.usefixtures("server")
 def test_joining_after_something_was_computed_is_explained(tmp_path: Path) -> None:
     [text, _] = local_tf_configs(ClusterDescription(workers=1)).values()
     child = Child(jobs.join_too_late, text, log=tmp_path / "log")

@@ -100,14 +100,15 @@ def test_processes_that_wait_for_each_other_all_go_on() -> None:
     ports = free_ports(3)
     cluster = {"worker": {i: f"{LOOPBACK}:{port}" for i, port in enumerate(ports)}}
     errors: list[BaseException] = []
+    all_went_on = threading.Barrier(len(ports), timeout=60)
 
     def run(index: int) -> None:
         time.sleep(0.2 * index)
         try:
-            wait_for_peers(cluster, 20, me=Task("worker", index), listen=True)
+            wait_for_peers(cluster, 60, me=Task("worker", index), listen=True)
             # As TensorFlow's server does next, at the same port.
             with listening(ports[index], speaks=True):
-                time.sleep(1.5)
+                all_went_on.wait()
         except BaseException as error:
             errors.append(error)
 

@@ -14,6 +14,7 @@ from estimand.core.swapping import swapped
 from estimand.engine.eager import lending as eager_lending
 from estimand.engine.eager import summaries as eager_summaries
 from estimand.engine.eager import writes as eager_writes
+from estimand.engine.tracing import summaries
 from estimand.engine.tracing import trace as tracing
 
 v1 = tf.compat.v1
@@ -44,7 +45,7 @@ def eager_step():
 BLOCKS: dict[str, Callable] = {
     "v1 code runs eagerly": eager_step,
     "eager summaries": eager_summaries.kept,
-    "v2 summaries": tracing.collect_v2_summaries,
+    "v2 summaries": summaries.collect_v2_summaries,
     "building": lambda: tracing.building_scopes(3),
     "v1 summaries": tf_private.v1_summaries_stay_v1,
     "keras losses": tf_private.keras_losses_are_whole,

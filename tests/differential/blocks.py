@@ -21,7 +21,12 @@ Layer = Callable[[tf.Tensor], tf.Tensor]
 SIMPLE: dict[str, Callable[[Surroundings], Layer]] = {}
 HOLDING: dict[str, Callable[[Surroundings, Layer], Layer]] = {}
 RANDOM = {"tf_dropout", "noise", "keras_dropout", "shuffle"}
-OUTSIDE_ONLY = {"summary", "keras_normalization", "v1_normalization", "keras_counter"}
+# Half precision, and branches on sums: a last bit may become a third digit.
+COARSE = {"halves", "half_precision", "cond", "case", "autograph_loop", "sparse_product"}
+BRANCHING = {"cond", "case", "every_third_step", "one_of_many"}
+OUTSIDE_ONLY = {
+    "summary", "keras_normalization", "v1_normalization", "keras_counter", "recurrent",
+}  # fmt: skip
 
 
 class Surroundings:
@@ -224,7 +229,8 @@ def summary(around: Surroundings) -> Layer:
 @simple
 def python(around: Surroundings) -> Layer:
     def call(x: tf.Tensor) -> tf.Tensor:
-        back = tf.py_function(lambda value: value * 0.5, [x], tf.float32)
+        # TensorFlow cannot differentiate a Python function that a loop or two calls run twice.
+        back = tf.py_function(lambda value: value * 0.5, [tf.stop_gradient(x)], tf.float32)
         return tf.ensure_shape(back, [ROWS, WIDTH]) + x
 
     return call

@@ -7,6 +7,7 @@ order: there, values have to agree to a tolerance.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import random
@@ -14,12 +15,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import tensorflow as tf
 
 import estimand as est
 from estimand.core import tf_private
+from estimand.engine.feeding import resident
 from estimand.engine.running import gates
 from estimand.engine.tracing import op_kinds
 from tests.soak import lives
@@ -43,7 +46,9 @@ class Differs(AssertionError):
 class Program:
     """A model function with its input, and what is known of it.
 
-    `random`: its eager runs draw other numbers. `tolerance`: how many times as far as others its
+    `random`: its eager runs draw other numbers. `branches`: what a branch uses has no gradient in
+    an eager step that does not take it, and a gradient of zeros in a graph, which optimizers with
+    momentum tell apart. `tolerance`: how many times as far as others its
     results may lie apart between modes. `fails`: the error it stops with in its step `fails_at`.
     `unchecked`: XLA does not see the error when it is asked for by name, as documented.
     """
@@ -53,6 +58,7 @@ class Program:
     model_fn: Callable[..., est.EstimatorSpec]
     inputs: Callable[[], tf.data.Dataset]
     random: bool = False
+    branches: bool = False
     eager: bool = True
     tolerance: float = 1.0
     fails: type[Exception] | None = None
@@ -62,7 +68,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Way:
-    """One way of running a program: its mode, who looks when, and when it is interrupted."""
+    """One way of running a program: its mode, who looks when, when it is interrupted, its input."""
 
     mode: str
     looks_every: int | None = None
@@ -70,6 +76,7 @@ class Way:
     summaries_every: int | None = None
     saves_every: int | None = None
     dies_at: int | None = None
+    in_memory: bool = True  # whether input in memory is read by the numbers of its rows
 
 
 def random_looks(mode: str, chance: random.Random) -> Way:
@@ -79,6 +86,7 @@ def random_looks(mode: str, chance: random.Random) -> Way:
         looks_at=chance.randrange(1000),
         summaries_every=chance.choice([None, 1, 3, 4]),
         saves_every=chance.choice([2, 3, 5]),
+        in_memory=chance.choice([True, False]),
     )
 
 
@@ -112,6 +120,9 @@ class Looks(est.SessionRunHook):
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         found = run_values.results
+        if self._chance.random() < 0.3:  # a run of its own, between two steps
+            now = run_context.session.run(self._seen.global_step)
+            assert now == found["step"] + 1, (now, found["step"])
         self._seen.losses[int(found["step"])] = float(found["loss"])
 
 
@@ -160,9 +171,16 @@ def run(program: Program, folder: Path, way: Way, steps: int = STEPS) -> Seen:
     if way.looks_every and way.mode != EAGER:
         hooks.append(Looks(way.looks_every, way.looks_at, seen))
     estimator = est.Estimator(seen.model_fn(program), config=config)
-    estimator.train(program.inputs, max_steps=steps, hooks=hooks)
+    with _read_by_rows(way.in_memory):
+        estimator.train(program.inputs, max_steps=steps, hooks=hooks)
     seen.values = lives.newest_values(folder)
     return seen
+
+
+def _read_by_rows(wanted: bool) -> contextlib.AbstractContextManager[Any]:
+    if wanted:
+        return contextlib.nullcontext()
+    return mock.patch.object(resident, "rows_of", lambda dataset: None)
 
 
 def run_interrupted(program: Program, folder: Path, first: Way, second: Way) -> Seen:

@@ -1,4 +1,4 @@
-"""What of the zoo runs with every `make test`; the rest is for `check_everything`."""
+"""What of the zoo runs with `make full`; the rest is for `check_everything`."""
 
 from __future__ import annotations
 

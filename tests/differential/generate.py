@@ -62,22 +62,26 @@ class Search:
 
 
 def check_some(description: Description) -> None:
-    """One mode with looks and an interruption, compared with plain blocks and an eager run."""
+    """One way with looks and an interruption, compared with another way that nothing disturbs."""
     from tests.differential import comparing, grammar
 
     program = grammar.program_of(description)
     chance = random.Random(description["seed"])
-    mode = chance.choice(comparing.modes())
+    ways = [*comparing.modes(), comparing.EAGER]
+    mode = chance.choice(ways)
+    others = [way for way in ways if way != mode]
     folder = Path(tempfile.mkdtemp(prefix="estimand-generated-"))
     try:
         if program.fails is not None:
-            for one in (mode, comparing.PLAIN, comparing.EAGER):
-                comparing.must_fail(program, folder / one, comparing.Way(one, saves_every=7))
+            for way in (mode, chance.choice(others)):
+                comparing.must_fail(program, folder / way, comparing.Way(way, saves_every=7))
             return
         end = comparing.check_mode(program, folder / mode, mode, chance)
-        ways = [comparing.PLAIN] if mode != comparing.PLAIN else []
-        ways += [] if program.random else [comparing.EAGER]
-        for other in ways:
+        eagerly_others = program.random or program.branches
+        if eagerly_others and mode != comparing.EAGER:
+            others.remove(comparing.EAGER)
+        if not (eagerly_others and mode == comparing.EAGER):
+            other = chance.choice(others)
             seen = comparing.run(program, folder / f"other-{other}", comparing.Way(other))
             comparing.assert_close(seen, end, program, f"{mode} against {other}")
     finally:

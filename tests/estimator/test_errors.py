@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import estimand as est
 from estimand.engine.model_dir import ModelDirLock
-from tests.integration.line import (
+from tests.line import (
     X,
     Y,
     batches,

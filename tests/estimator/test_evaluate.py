@@ -14,7 +14,7 @@ import tensorflow as tf
 import estimand as est
 from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.events import event_files, read_events, read_scalars
-from tests.integration.line import (
+from tests.line import (
     batches,
     checkpoint_steps,
     endless,

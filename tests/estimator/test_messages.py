@@ -15,7 +15,7 @@ import tensorflow as tf
 
 import estimand as est
 from estimand.core import tracebacks
-from tests.integration.line import config, v1
+from tests.line import config, v1
 
 ROWS = np.random.default_rng(0).normal(size=(64, 4)).astype("float32")
 LABELS = (ROWS.sum(1) > 0).astype("int64")

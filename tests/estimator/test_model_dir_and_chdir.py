@@ -11,7 +11,7 @@ import pytest
 import estimand as est
 from estimand.engine.events import event_files
 from estimand.engine.model_dir import holds_lock
-from tests.integration.line import batches, checkpoint_steps, config, endless, model_fn
+from tests.line import batches, checkpoint_steps, config, endless, model_fn
 
 
 class ChangeDirectory(est.SessionRunHook):

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import estimand as est
 from tests.estimator.test_messages import COLUMNS, LABELS, ROWS, fc, message, train
-from tests.integration.line import config
+from tests.line import config
 
 
 def with_labels(labels: np.ndarray) -> Callable[[], tf.data.Dataset]:

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
-from tests.integration.line import (
+from tests.line import (
     X,
     Y,
     batches,

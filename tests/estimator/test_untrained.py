@@ -14,7 +14,7 @@ import tensorflow as tf
 import estimand as est
 from estimand.compat.install import installed
 from estimand.core.errors import NoCheckpointError
-from tests.integration.line import batches, config, endless, estimator, features_only, v1
+from tests.line import batches, config, endless, estimator, features_only, v1
 
 REFUSED = (
     "predict: the model is not trained. {}. Call train first, or give the model_dir of a trained "

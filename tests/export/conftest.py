@@ -11,7 +11,6 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
-from tests.integration import processes
 
 v1 = tf.compat.v1
 
@@ -90,9 +89,3 @@ def linear(tmp_path_factory: pytest.TempPathFactory) -> est.Estimator:
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
     return tmp_path / "exports"
-
-
-@pytest.fixture(scope="session")
-def server() -> None:
-    """What child processes are forked from; started before the check for leaks looks."""
-    processes.start_server()

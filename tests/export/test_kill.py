@@ -36,7 +36,6 @@ def assert_whole(version: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("server")
 def test_kills_during_exports_leave_whole_versions_only(tmp_path: Path) -> None:
     model_dir, base, log = tmp_path / "model", tmp_path / "base", tmp_path / "log"
     base.mkdir()

@@ -55,7 +55,6 @@ def test_our_loader(linear: est.Estimator, base: Path) -> None:
         np.testing.assert_allclose(model(x=X)["y"], expected(linear), rtol=1e-5)
 
 
-@pytest.mark.usefixtures("server")
 def test_saved_model_cli_runs_it(linear: est.Estimator, base: Path, tmp_path: Path) -> None:
     path = linear.export_saved_model(base, raw_receiver_fn).decode()
     np.save(tmp_path / "x.npy", X)

@@ -130,7 +130,6 @@ def test_drafts_of_tf_estimator_are_given_up_after_an_hour(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("server")
 def test_kills_leave_no_half_version_and_the_next_export_cleans_up(tmp_path: Path) -> None:
     base = tmp_path / "base"
     base.mkdir()
@@ -176,7 +175,6 @@ def test_none_keeps_all(tmp_path: Path) -> None:
     assert len(numbered(tmp_path)) == 2
 
 
-@pytest.mark.usefixtures("server")
 def test_what_another_process_holds_is_not_collected(tmp_path: Path) -> None:
     old = versions.write_version(tmp_path / "base", fill)
     versions.write_version(tmp_path / "base", fill)

@@ -58,6 +58,7 @@ def either_path(request: pytest.FixtureRequest) -> Iterator[bool]:
         yield request.param
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("rank", [1, 2])
 @pytest.mark.parametrize("name", names("dense_input"))
 def test_input_layer_of_dense_features(name: str, rank: int, either_path: bool) -> None:
@@ -69,6 +70,7 @@ def test_input_layer_of_dense_features(name: str, rank: int, either_path: bool) 
     compare(found, stored("dense_input", name))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", names("sparse_input"))
 def test_input_layer_of_sparse_features(name: str, either_path: bool) -> None:
     found = run(
@@ -77,6 +79,7 @@ def test_input_layer_of_sparse_features(name: str, either_path: bool) -> None:
     compare(found, stored("sparse_input", name))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", names("dense_linear"))
 def test_linear_model_of_dense_features(name: str, either_path: bool) -> None:
     found = run(
@@ -87,6 +90,7 @@ def test_linear_model_of_dense_features(name: str, either_path: bool) -> None:
     compare(found, stored("dense_linear", name))
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
 @pytest.mark.parametrize("name", names("sparse_linear_sum"))
 def test_linear_model_of_sparse_features(name: str, combiner: str, either_path: bool) -> None:

@@ -77,6 +77,7 @@ CASES = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("eagerly", [False, True], ids=["traced", "eager"])
 @pytest.mark.parametrize("name", CASES)
 def test_training_lowers_the_loss_and_all_metrics_come_out(

@@ -64,7 +64,7 @@ class SmallLoop:
         self.stop_reason: str | None = None
         self._batches = batches
         self._session = TracedSession(trace, self._next_batch)
-        self._runner = HookRunner(hooks, trace, self._session)
+        self._runner = HookRunner(hooks, self._session)
 
     def global_step(self) -> int:
         return int(self.trace.global_step.numpy())
@@ -145,7 +145,7 @@ class SmallLoop:
 def evaluate(trace: Trace, hooks: Sequence[Any], batches: int) -> None:
     """Hooks in an evaluation: no loop to be bound to, and a step that stands still."""
     session = TracedSession(trace, lambda: [tf.constant(BATCH)])
-    runner = HookRunner(hooks, trace, session)
+    runner = HookRunner(hooks, session)
     runner.begin()
     runner.after_create_session(0)
     for done in range(batches):

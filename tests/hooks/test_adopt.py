@@ -55,7 +55,8 @@ MADE_WITH: list[tuple[str, dict[str, Any]]] = [
 
 def settings(hook: Any) -> dict[str, Any]:
     timer = {"_timer": vars(hook._timer)} if hasattr(hook, "_timer") else {}
-    return vars(hook) | timer | {"_original": None}
+    taker = {"_taker": vars(hook._taker) | {"_write": None}} if hasattr(hook, "_taker") else {}
+    return vars(hook) | timer | taker | {"_original": None}
 
 
 @pytest.mark.parametrize(("name", "arguments"), MADE_WITH)

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from estimand.engine.events import event_files, read_events, read_scalars
-from estimand.engine.tracing.trace import TensorSummary
+from estimand.engine.tracing.summaries import TensorSummary
 from estimand.hooks import SummarySaverHook
 from tests.hooks.driving import (
     LOSSES,

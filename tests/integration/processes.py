@@ -1,26 +1,25 @@
-"""Child processes for tests: real ones, forked from a server that has imported TensorFlow once."""
+"""Functions in processes of their own, forked from one that has imported TensorFlow."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
-import multiprocessing
 import os
-import signal
+import pickle
+import subprocess
 import time
 from collections.abc import Callable, Iterator
-from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
+from tests import forked
+
 PATIENCE = 60.0
-
-_context = multiprocessing.get_context("forkserver")
-
-
-def start_server() -> None:
-    """Start what children are forked from. Imports only: TensorFlow's runtime stays untouched."""
-    _context.set_forkserver_preload(["tensorflow", "estimand.estimator.estimator"])
-    forkserver.ensure_running()
+_PROGRAM = """
+import base64, pickle, sys
+function, args, kwargs = pickle.loads(base64.b64decode(sys.argv[1]))
+function(*args, **kwargs)
+"""
 
 
 class Child:
@@ -28,17 +27,22 @@ class Child:
 
     def __init__(self, function: Callable[..., None], *args: Any, log: Path, **kwargs: Any) -> None:
         self.log = log
-        self._process = _context.Process(target=_run, args=(function, args, kwargs, str(log)))
-        self._process.start()
+        call = base64.b64encode(pickle.dumps((function, args, kwargs))).decode()
+        with log.open("ab") as file:
+            self._program = forked.Program(
+                ["-c", _PROGRAM, call],
+                cwd=forked.REPOSITORY,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
 
     @property
     def pid(self) -> int:
-        assert self._process.pid is not None
-        return self._process.pid
+        return self._program.pid
 
     @property
     def running(self) -> bool:
-        return self._process.is_alive()
+        return self._program.poll() is None
 
     @property
     def printed(self) -> str:
@@ -49,15 +53,14 @@ class Child:
 
     def wait(self) -> int:
         """Its exit code; negative if a signal ended it."""
-        self._process.join(PATIENCE)
-        code = self._process.exitcode
-        assert code is not None, f"still running after {PATIENCE} s:\n{self.printed}"
-        return code
+        try:
+            return self._program.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {PATIENCE} s:\n{self.printed}") from None
 
     def kill(self) -> None:
-        if self.running:
-            self.send(signal.SIGKILL)
-        self._process.join(PATIENCE)
+        self._program.kill()
+        self._program.wait(PATIENCE)
 
 
 @contextlib.contextmanager
@@ -85,12 +88,3 @@ def wait_until(condition: Callable[[], Any], watched: Child, seconds: float = PA
         assert watched.running, f"ended too early:\n{watched.printed}"
         assert time.monotonic() < deadline, f"nothing happened:\n{watched.printed}"
         time.sleep(0.002)
-
-
-def _run(
-    function: Callable[..., None], args: tuple[Any, ...], kwargs: dict[str, Any], log: str
-) -> None:
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
-    function(*args, **kwargs)

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
+from estimand.engine.feeding import resident
 from tests.integration.programs import CrashAt, Crashed, v1
 
 STEPS, WIDEST = 40, 64
@@ -65,6 +66,7 @@ def chunks(numbers: Any, size: int) -> list[list[int]]:
     return [numbers[i : i + size] for i in range(0, len(numbers), size)]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("drop_remainder", [False, True])
 @pytest.mark.parametrize("sizes", [(16, 32), (32, 16), (16, 24), (4, 64)])
 @pytest.mark.parametrize("shuffle", [False, True])
@@ -252,3 +254,26 @@ def test_position_of_an_older_version_is_tried_before_the_first_step(
     rows = train(tmp_path, lambda: ids().batch(32, drop_remainder=True))
     assert rows[SAVED] == list(range(320, 352))
     assert any("Skipping 10 batches by counting instead" in m for m in caplog.messages)
+
+
+def test_rows_in_memory_go_on_after_a_second_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one had another batch size: the positions since then count from its start, too."""
+    monkeypatch.setattr(resident, "_ROWS_AT_ONCE", 16)  # so that some are taken after the last
+
+    def of(size: int) -> InputFn:
+        return est.inputs.numpy_input_fn(
+            {"id": np.arange(100)}, batch_size=size, num_epochs=None, shuffle=True
+        )
+
+    runs = {}
+    for name, crashes in {"once": [], "twice": [CrashAt(23)]}.items():
+        settings = {"tf_random_seed": 3}
+        with pytest.raises(Crashed):
+            train(tmp_path / name, of(4), CrashAt(SAVED + 3), **settings)
+        for crash in crashes:
+            with pytest.raises(Crashed):
+                train(tmp_path / name, of(8), crash, **settings)
+        runs[name] = train(tmp_path / name, of(8), **settings)
+    assert runs["twice"] == runs["once"]

@@ -14,9 +14,9 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
-from tests.integration.line import checkpoint_steps, endless, estimator, model_fn, v1, weight_after
 from tests.integration.processes import child, wait_until
 from tests.integration.programs import seen_by, train_endlessly
+from tests.line import checkpoint_steps, endless, estimator, model_fn, v1, weight_after
 
 # ------------------------------------------------------------------ a full disk
 

@@ -265,11 +265,12 @@ def test_older_checkpoint_of_a_completed_call_starts_its_input_over(tmp_path: Pa
     assert_every_epoch_is_whole(seen[15:])
 
 
-def test_older_checkpoint_of_a_crashed_call_goes_on_in_its_input(tmp_path: Path) -> None:
+@pytest.mark.parametrize("config", [{}, {"run_eagerly": True}], ids=["traced", "eager"])
+def test_older_checkpoint_of_a_crashed_call_goes_on_in_its_input(tmp_path: Path, config) -> None:
     crash(tmp_path, shuffled_ids, at=23)
     [data] = tmp_path.glob("model.ckpt-20.data-*")
     data.write_bytes(b"\0" * data.stat().st_size)
-    remembering(tmp_path).train(shuffled_ids, max_steps=60)
+    remembering(tmp_path, **config).train(shuffled_ids, max_steps=60)
     assert len(seen_by(tmp_path)) == 60
     assert_every_epoch_is_whole(seen_by(tmp_path))
 

@@ -13,8 +13,8 @@ from estimand.engine.checkpoints import api as checkpoints
 from tests.integration.processes import child, run, wait_until
 from tests.integration.programs import train_net, weights
 
-KILLS = 20
-LONGEST_LIFE = 20.0  # seconds from the first step
+KILLS = 4  # `make soak` goes on for as long as asked
+LONGEST_LIFE = 50.0  # seconds from the first step
 
 
 def assert_identical(first: Path, second: Path) -> None:
@@ -32,6 +32,7 @@ def newest_step(model_dir: Path) -> int:
 def train_and_kill(model_dir: Path, kills: int, max_steps: int, **config: object) -> list[int]:
     """Kill training `kills` times before it is done; the newest checkpoint at each death."""
     moments = random.Random()
+    distances = moments.sample((0, 50, 100, 150), kills)  # each once: most lives get further
     steps = []
     for number in range(kills):
         started = model_dir.with_name(f"{model_dir.name}-started-{number}")
@@ -42,7 +43,7 @@ def train_and_kill(model_dir: Path, kills: int, max_steps: int, **config: object
             wait_until(started.exists, life)
             # A random number of checkpoints, then any moment before the next: however slow the
             # machine, there is progress; the limit is for saves that never come.
-            far = min(newest_step(model_dir) + moments.choice((0, 50, 100, 150)), enough)
+            far = min(newest_step(model_dir) + distances[number], enough)
             limit = time.monotonic() + LONGEST_LIFE
             wait_until(lambda: newest_step(model_dir) >= far or time.monotonic() > limit, life)  # noqa: B023
             time.sleep(moments.uniform(0, 0.1))
@@ -51,12 +52,12 @@ def train_and_kill(model_dir: Path, kills: int, max_steps: int, **config: object
 
 
 @pytest.mark.slow
-def test_twenty_kills_at_random_moments_change_no_bit_of_the_weights(tmp_path: Path) -> None:
-    steps, config = 6000, {"tf_random_seed": 7, "save_checkpoints_steps": 50, "block_mode": "plain"}
+def test_kills_at_random_moments_change_no_bit_of_the_weights(tmp_path: Path) -> None:
+    steps, config = 1200, {"tf_random_seed": 7, "save_checkpoints_steps": 50, "block_mode": "plain"}
     log = tmp_path / "log"
     run(train_net, str(tmp_path / "whole"), steps, log=log, **config)
     newest = train_and_kill(tmp_path / "killed", KILLS, steps, **config)
-    assert newest == sorted(newest) and len(set(newest)) > 5
+    assert newest == sorted(newest) and len(set(newest)) > 2
     run(train_net, str(tmp_path / "killed"), steps, log=log, **config)
     assert newest_step(tmp_path / "killed") == steps
     assert_identical(tmp_path / "whole", tmp_path / "killed")
@@ -65,10 +66,10 @@ def test_twenty_kills_at_random_moments_change_no_bit_of_the_weights(tmp_path: P
 @pytest.mark.slow
 def test_run_with_seed_and_block_mode_of_its_own_choice_resumes_exactly(tmp_path: Path) -> None:
     """Without any seed: the run is killed early, and goes on from there in two ways."""
-    steps, log = 3000, tmp_path / "log"
+    steps, log = 1500, tmp_path / "log"
     train_and_kill(tmp_path / "killed", 1, steps, save_checkpoints_steps=100)
     shutil.copytree(tmp_path / "killed", tmp_path / "whole")
     run(train_net, str(tmp_path / "whole"), steps, log=log, save_checkpoints_steps=100)
-    train_and_kill(tmp_path / "killed", 4, steps, save_checkpoints_steps=100)
+    train_and_kill(tmp_path / "killed", 2, steps, save_checkpoints_steps=100)
     run(train_net, str(tmp_path / "killed"), steps, log=log, save_checkpoints_steps=100)
     assert_identical(tmp_path / "whole", tmp_path / "killed")

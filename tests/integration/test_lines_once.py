@@ -12,7 +12,7 @@ import pytest
 from tests import forked
 
 TRAIN = """
-from tests.integration.line import endless, model_fn
+from tests.line import endless, model_fn
 import estimand as est
 def train():
     est.Estimator(model_fn, "model", est.RunConfig(tf_random_seed=1)).train(endless, max_steps=9)
@@ -44,6 +44,7 @@ def lines_of(command: list[object], folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "ours", "of_old", "by"),
     [

@@ -16,7 +16,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 CELLS = (
     """
 import estimand as est
-from tests.integration.line import batches, endless, model_fn
+from tests.line import batches, endless, model_fn
 """,
     """
 model = est.Estimator(model_fn, "runs/line", est.RunConfig(tf_random_seed=1))
@@ -65,6 +65,6 @@ def test_a_bar_a_table_and_a_few_lines(tmp_path: Path, monkeypatch: pytest.Monke
         "20 X X",
         "40 X X best",
         "TIME best:     step 40  loss X  mae X",
-        "TIME watch:    tensorboard --logdir runs/line",
+        "TIME watch:    estimand board runs/line",
     ]
     assert shown(evaluating) == ["TIME evaluated step 40: loss X  mae X"]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from tests.integration.line import endless, estimator
 from tests.integration.processes import run
 from tests.integration.terminal import Terminal, write_to
+from tests.line import endless, estimator
 
 STEPS = 3000
 

@@ -10,9 +10,9 @@ import numpy as np
 import tensorflow as tf
 
 import estimand as est
-from tests.integration.line import batches, endless, model_fn
 from tests.integration.processes import run
 from tests.integration.terminal import Terminal, rendered, write_to
+from tests.line import batches, endless, model_fn
 
 # Whatever differs from one run to the next.
 VARYING = (
@@ -60,7 +60,7 @@ CLOSING = [
     "TIME best:     step 40  loss X  mae X",
     "TIME exported: runs/line/export/best/VERSION",
     "TIME next:     estimand serve runs/line/export/best",
-    "TIME watch:    tensorboard --logdir runs/line",
+    "TIME watch:    estimand board runs/line",
 ]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 
 import estimand as est
+from tests import forked
 from tests.integration.processes import PATIENCE, child, wait_until
 from tests.integration.programs import (
     BATCH,
@@ -27,7 +27,6 @@ from tests.integration.programs import (
     train_endlessly,
 )
 
-ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also when started in the background
@@ -46,13 +45,14 @@ def continue_for(steps: int, model_dir: Path) -> np.ndarray:
 @pytest.fixture(params=[signal.SIGTERM, signal.SIGINT], ids=lambda s: s.name)
 def stopped(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
     """A program of its own, sent a signal while it trains."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
     log = tmp_path / "log"
     with log.open("wb") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(tmp_path / "model")],
-            stdout=file, stderr=file, env=environment, cwd=ROOT,
-        )  # fmt: skip
+        process = forked.Program(
+            ["-c", SCRIPT, tmp_path / "model"],
+            stdout=file,
+            stderr=file,
+            cwd=forked.REPOSITORY,
+        )
     try:
         deadline = time.monotonic() + PATIENCE
         while not re.search(r"step = [1-9]", log.read_text()):
@@ -89,7 +89,7 @@ def test_second_signal_does_not_wait(tmp_path: Path) -> None:
     with child(_train_with_a_stuck_hook, str(tmp_path / "model"), log=tmp_path / "log") as stuck:
         wait_until(lambda: "stuck" in stuck.printed, stuck)
         stuck.send(signal.SIGTERM)
-        time.sleep(0.2)
+        wait_until(lambda: "told once" in stuck.printed, stuck)  # two at once would be one
         stuck.send(signal.SIGTERM)
         assert stuck.wait() == -signal.SIGTERM
 
@@ -97,9 +97,12 @@ def test_second_signal_does_not_wait(tmp_path: Path) -> None:
 def _train_with_a_stuck_hook(model_dir: str) -> None:
     class Stuck(est.SessionRunHook):
         def after_run(self, run_context: Any, run_values: Any) -> None:
+            waits_for_the_end = signal.getsignal(signal.SIGTERM)
             print("stuck", flush=True)
-            for _ in range(1000):  # in small pieces: Python handles signals between them
-                time.sleep(0.1)
+            while signal.getsignal(signal.SIGTERM) == waits_for_the_end:
+                time.sleep(0.01)  # Python handles signals between two of them
+            print("told once", flush=True)
+            time.sleep(100)
 
     train_endlessly(model_dir, [Stuck()])
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
-from tests.integration.line import (
+from tests.line import (
     batches,
     checkpoint_steps,
     config,

@@ -19,8 +19,9 @@ import tensorflow as tf
 
 from estimand.canned import v1_names
 from estimand.core.errors import ConfigError, ModelFnError
-from estimand.engine.distributed import sharing
+from estimand.engine.tracing import sharing
 from estimand.engine.tracing.minimize import minimize
+from estimand.engine.tracing.placement import own_copy
 from estimand.heads.training import scope_in_checkpoints
 
 # A number, a tensor, a function without arguments, or a schedule: a function of the step.
@@ -123,11 +124,11 @@ class LegacyOptimizer:
                 slots = self._slots(scope, variable)
                 here = SimpleNamespace(**vars(at[variable.dtype]), slots=slots)
                 # Every replica updates its own copy, with the gradients of all.
-                mine = sharing.own_copy(variable)
+                mine = own_copy(variable)
                 updates.append(self._constrained(mine, self._update(gradient, mine, here)))
             if self.counts_own_updates:
                 with tf.control_dependencies(updates):
-                    count = sharing.own_copy(iterations)
+                    count = own_copy(iterations)
                     updates.append(count.assign_add(1, read_value=False))
             return tf.group(*[op for op in updates if op is not None])
 
@@ -144,7 +145,7 @@ class LegacyOptimizer:
             def initial(start: float = start) -> tf.Tensor:
                 return tf.fill(shape, tf.cast(start, dtype))
 
-            made[slot] = sharing.own_copy(_variable(scope, f"{name}/{slot}", initial))
+            made[slot] = own_copy(_variable(scope, f"{name}/{slot}", initial))
         return SimpleNamespace(**made)
 
     def _this_step(

@@ -90,7 +90,7 @@ def for_many_models(given: Any) -> Any:
 
 
 def _named(name: str, known: Mapping[str, Any]) -> Any:
-    by_any_case = {one.lower(): kind for one, kind in known.items()}
+    by_any_case = {name.lower(): kind for name, kind in known.items()}
     if name.lower() not in by_any_case:
         raise ConfigError(
             f"Unsupported optimizer name: {name}. Supported names are: {tuple(sorted(known))}, in "

@@ -40,6 +40,15 @@ class V1Optimizer:
         with self._names(variables):
             return self.wrapped.minimize(loss, var_list=list(variables))
 
+    def minimize(
+        self, loss: tf.Tensor, global_step: tf.Variable | None = None, var_list: Any = None
+    ) -> tf.Operation:
+        """For heads that make the training step themselves, as those of TensorFlow 1 did."""
+        variables = tf.compat.v1.trainable_variables() if var_list is None else list(var_list)
+        v1_names.note_v1_optimizer()
+        with self._names(variables):
+            return self.wrapped.minimize(loss, global_step=global_step, var_list=variables)
+
     def apply(self, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
         """Apply gradients now, in eager mode."""
         with self._names(variables):

@@ -13,7 +13,15 @@ from tensorflow.python.client.session import SessionInterface
 # v1 code asks a variable for `.op.name`, which an eager variable refuses: ours subclass it.
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable
 
-from estimand.core.tf_private.dataset_stages import Stage, stage_of
+from estimand.core.tf_private.dataset_stages import (
+    Stage,
+    handed_on,
+    same_stage,
+    shuffles_kept,
+    shuffles_to_keep,
+    sliced_tensors,
+    stage_of,
+)
 from estimand.core.tf_private.datasets import (
     V1_ITERATOR_METHODS,
     draws_in_parallel,
@@ -41,6 +49,8 @@ from estimand.core.tf_private.execution import (
 from estimand.core.tf_private.graphs import (
     add_control_inputs,
     capture,
+    define_functions,
+    function_graph,
     is_stateful,
     make_graph_tensors_hashable,
     op_definition,
@@ -111,6 +121,7 @@ from estimand.core.tf_private.sessions import (
 from estimand.core.tf_private.strategies import (
     cluster_of_servers,
     collective_keys_in_the_graph,
+    has_answer,
     keras_gradients_are_summed,
     keras_losses_are_whole,
     keras_optimizer_belongs_to,
@@ -161,6 +172,7 @@ __all__ = [
     "capture",
     "cluster_of_servers",
     "collective_keys_in_the_graph",
+    "define_functions",
     "draws_in_parallel",
     "eager_mode",
     "executor",
@@ -169,9 +181,12 @@ __all__ = [
     "fresh_eager_scope",
     "fresh_keras_names",
     "full_batch_size",
+    "function_graph",
     "function_graphs",
     "get_variable_is_creating",
     "global_seed_restored",
+    "handed_on",
+    "has_answer",
     "has_gpu_device",
     "has_onednn_twin",
     "has_tunable_stage",
@@ -219,6 +234,7 @@ __all__ = [
     "rebind_captures",
     "replace_input",
     "rows_in_order",
+    "same_stage",
     "save_like",
     "save_slice",
     "saver_limits",
@@ -231,7 +247,10 @@ __all__ = [
     "session_callable",
     "set_final_ops_values",
     "set_string_attribute",
+    "shuffles_kept",
+    "shuffles_to_keep",
     "single_threaded_tracing",
+    "sliced_tensors",
     "stage_of",
     "stateful_op_types",
     "std_server",

@@ -42,19 +42,19 @@ class Stage:
 
 def stage_of(dataset: tf.data.Dataset) -> Stage:
     """The last stage of a pipeline; its `inputs` end in the stages before."""
-    found = {k: v for k, v in vars(dataset).items() if not _OF_NO_EFFECT.fullmatch(k)}
-    seeds = tuple(int(found.pop(n)) for n in _SEEDS if _is_number(found.get(n)))
-    settings = {k: _setting(v) for k, v in sorted(found.items())}
+    attributes = {k: v for k, v in vars(dataset).items() if not _OF_NO_EFFECT.fullmatch(k)}
+    seeds = tuple(int(attributes.pop(n)) for n in _SEEDS if _is_number(attributes.get(n)))
+    settings = {k: _setting(v) for k, v in sorted(attributes.items())}
     functions = [f.function for f in dataset._functions()]
     inputs = list(dataset._inputs())
-    files = found.get("_filenames")  # which some readers keep to themselves
+    files = attributes.get("_filenames")  # which some readers keep to themselves
     if isinstance(files, tf.data.Dataset) and not inputs:
         inputs = [files]
     return Stage(
         kind=_kind(dataset),
         settings={k: v for k, v in settings.items() if v is not None},
         seeds=seeds,
-        data=tuple(t for t in found.get("_tensors", ()) if _is_value(t)),
+        data=tuple(t for t in attributes.get("_tensors", ()) if _is_value(t)),
         captured=tuple(t for f in functions for t in f.captured_inputs if _is_value(t)),
         graphs=tuple(f.graph for f in functions),
         dataset=dataset,
@@ -86,3 +86,125 @@ def _setting(value: Any) -> Any:
     if not _is_value(value) or value.dtype == tf.string:
         return None
     return value.numpy().tolist() if value.shape.num_elements() <= _MOST_IN_SETTING else None
+
+
+def shuffles_to_keep(dataset: tf.data.Dataset) -> int:
+    """How many stages shuffle anew in each epoch, if a saved position might not know how.
+
+    A `shuffle` counts its epochs, and an iterator saves that count as long as it is inside of one.
+    Stages between it and `repeat` may have come to the end of an epoch before the next begins: a
+    `batch` that gives the rest, or whatever reads ahead. Then nothing of the count is saved.
+    """
+    shuffles, may_be_lost = 0, False
+    stages: list[tuple[tf.data.Dataset, int | None]] = [(dataset, None)]
+    while stages:
+        current, since_repeat = stages.pop()
+        stage = stage_of(current)
+        if stage.kind == "Cache":  # what is before it has one epoch
+            continue
+        if stage.kind == "Shuffle" and stage.settings.get("_reshuffle_each_iteration", True):
+            shuffles += 1
+            may_be_lost |= bool(since_repeat)
+        if stage.kind == "Repeat":
+            since_repeat = 0
+        elif since_repeat is not None:
+            since_repeat += 1
+        stages += [(before, since_repeat) for before in stage.inputs]
+    return shuffles if may_be_lost else 0
+
+
+def shuffles_kept(state: tf.Tensor) -> int:
+    """Of how many stages the saved state of an iterator knows in which epoch they shuffle."""
+    return tf.io.serialize_tensor(state).numpy().count(b"@@epoch_num_random_samples@@")
+
+
+def sliced_tensors(dataset: tf.data.Dataset) -> tuple[tf.Tensor, ...] | None:
+    """The tensors whose rows `from_tensor_slices` gives; None for any other Dataset.
+
+    None also where an element is more than slices: sparse and ragged tensors are packed.
+    """
+    if type(dataset).__name__ != "_TensorSliceDataset":
+        return None
+    leaves = tf.nest.flatten(dataset.element_spec)
+    tensors = tuple(dataset._tensors)
+    dense = len(leaves) == len(tensors) and all(isinstance(s, tf.TensorSpec) for s in leaves)
+    return tensors if dense and all(map(_is_value, tensors)) else None
+
+
+def handed_on(dataset: tf.data.Dataset) -> list[int] | None:
+    """Of a `map` that only arranges its element anew: which part of it each result is.
+
+    None for any other stage.
+    """
+    if type(dataset).__name__ not in ("_MapDataset", "_ParallelMapDataset"):
+        return None
+    specs = tf.nest.flatten((dataset._inputs()[0].element_spec, dataset.element_spec))
+    if not all(isinstance(spec, tf.TensorSpec) for spec in specs):
+        return None
+    [function] = (wrapper.function for wrapper in dataset._functions())
+    # What comes after the parts of the element are tensors that the function uses beside it.
+    parts = function.inputs[: len(function.inputs) - len(function.captured_inputs)]
+    given = {tensor.op.name: i for i, tensor in enumerate(parts)}
+    places = []
+    for tensor in function.outputs:
+        while tensor.op.type == "Identity":
+            tensor = tensor.op.inputs[0]
+        places.append(given.get(tensor.op.name))
+    alone = all(op.type in _OF_ARRANGING for op in function.graph.get_operations())
+    return places if alone and None not in places else None  # type: ignore[return-value]
+
+
+_OF_ARRANGING = ("Placeholder", "Identity", "NoOp")
+
+
+def same_stage(dataset: tf.data.Dataset, on: tf.data.Dataset) -> tf.data.Dataset | None:
+    """The last stage of a pipeline, set up in the same way, on another input.
+
+    None where the stage is not one of those that hand on their input's elements as they are, or
+    several of them as one. What a stage draws at random it draws in the same order.
+    """
+    make = _STAGES.get(type(dataset).__name__)
+    return None if make is None else make(dataset, on)
+
+
+def _shuffled(dataset: Any, on: tf.data.Dataset) -> tf.data.Dataset:
+    """Not by `shuffle`, which would draw seeds of its own."""
+    variant = tf.raw_ops.ShuffleDatasetV3(
+        input_dataset=tf.data.experimental.to_variant(on),
+        buffer_size=dataset._buffer_size,
+        seed=dataset._seed,
+        seed2=dataset._seed2,
+        seed_generator=tf.raw_ops.DummySeedGenerator(),
+        output_types=[spec.dtype for spec in tf.nest.flatten(on.element_spec)],
+        output_shapes=[spec.shape for spec in tf.nest.flatten(on.element_spec)],
+        reshuffle_each_iteration=dataset._reshuffle_each_iteration is not False,
+    )
+    return tf.data.experimental.from_variant(variant, on.element_spec)
+
+
+def _batched(dataset: Any, on: tf.data.Dataset) -> tf.data.Dataset | None:
+    if getattr(dataset, "_deterministic", None) == "false":
+        return None
+    return on.batch(int(dataset._batch_size), bool(dataset._drop_remainder))
+
+
+def _cached(dataset: Any, on: tf.data.Dataset) -> tf.data.Dataset | None:
+    in_memory = tf.get_static_value(dataset._filename) in (b"", "")
+    return on.cache() if in_memory else None
+
+
+_STAGES: dict[str, Any] = {
+    "_ShuffleDataset": _shuffled,
+    "_BatchDataset": _batched,
+    "BatchDataset": _batched,
+    "_ParallelBatchDataset": _batched,
+    "CacheDataset": _cached,
+    "_CacheDataset": _cached,
+    "_RepeatDataset": lambda dataset, on: on.repeat(int(dataset._count)),
+    "RepeatDataset": lambda dataset, on: on.repeat(int(dataset._count)),
+    "_TakeDataset": lambda dataset, on: on.take(int(dataset._count)),
+    "_SkipDataset": lambda dataset, on: on.skip(int(dataset._count)),
+    "_ShardDataset": lambda dataset, on: on.shard(int(dataset._num_shards), int(dataset._index)),
+    "_PrefetchDataset": lambda dataset, on: on,
+    "_OptionsDataset": lambda dataset, on: on,
+}

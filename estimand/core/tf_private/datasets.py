@@ -52,31 +52,31 @@ def stateful_op_types(dataset: tf.data.Dataset) -> set[str] | None:
     None if they cannot all be seen. Neither a Dataset's functions nor which types of ops are
     stateful can be asked for publicly; `raw_ops.DatasetToGraph` would copy the data as well.
     """
-    found: set[str] = set()
+    kinds: set[str] = set()
     stack = [dataset]
     while stack:
         stage = stack.pop()
         types = _stateful(stage)
         if types is None:
             return None
-        found |= types
+        kinds |= types
         stack.extend(stage._inputs())
-    return found
+    return kinds
 
 
 def _stateful(stage: tf.data.Dataset) -> set[str] | None:
     """Those in the functions of one stage."""
     if type(stage).__name__ == "_VariantDataset":
         return None
-    found: set[str] = set()
+    kinds: set[str] = set()
     for function in stage._functions():
         graph = function.function.graph.as_graph_def()
         inner = (node for body in graph.library.function for node in body.node_def)
         for node in (*graph.node, *inner):
             definition = op_def_registry.get(node.op)  # None: a call of a function seen here
             if definition is not None and definition.is_stateful:
-                found.add(node.op)
-    return found
+                kinds.add(node.op)
+    return kinds
 
 
 def function_graphs(dataset: tf.data.Dataset) -> Iterator[tf.Graph]:

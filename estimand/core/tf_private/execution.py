@@ -35,9 +35,10 @@ def single_threaded_tracing() -> Iterator[None]:
 
     The single-threaded executor refuses `cond` and `while` that were marked, at trace time, to
     be lowered to v1 control flow; the ordinary one runs both forms. Only a `cond` with another
-    one inside is marked: each that is not holds a thread of TensorFlow's pool while its branch
-    waits for the next, and where there are fewer threads than levels, all wait for ever. For the
-    same reason functions that are called leave the executor to their caller.
+    one inside is marked, and loses the mark where the single-threaded executor will run it: also
+    the ordinary one hands small branches to that, in a thread of TensorFlow's pool, which waits
+    there for the branches inside; and where there are fewer threads than levels, all wait for
+    ever. Functions that are called leave the executor to their caller.
     """
     from tensorflow.python.eager.polymorphic_function import atomic_function
     from tensorflow.python.ops import control_flow_util_v2
@@ -164,10 +165,10 @@ def _name_collected(graph: tf.Graph) -> None:
     def get_collection(name: Any, scope: str | None = None) -> list[Any]:
         if scope is None:
             return get(name)
-        found = {id(value) for value in get(name, scope)}
+        members = {id(value) for value in get(name, scope)}
         matches = re.compile(scope).match
-        found |= {key for key, (_, *names) in scopes.items() if any(map(matches, names))}
-        return [value for value in get(name) if id(value) in found]
+        members |= {key for key, (_, *names) in scopes.items() if any(map(matches, names))}
+        return [value for value in get(name) if id(value) in members]
 
     graph.add_to_collection = add_to_collection  # type: ignore[method-assign]
     graph.get_collection = get_collection  # type: ignore[method-assign]
@@ -181,16 +182,16 @@ def noting_stateful_operations() -> Iterator[set[str]]:
     """
     from tensorflow.python.framework import op_callbacks, op_def_registry
 
-    found: set[str] = set()
+    names: set[str] = set()
 
     def note(op_type: Any, *_: Any, **__: Any) -> None:
         name = op_type.decode() if isinstance(op_type, bytes) else op_type
         definition = op_def_registry.get(name)
         if definition is None or definition.is_stateful:
-            found.add(name)
+            names.add(name)
 
     op_callbacks.add_op_callback(note)
     try:
-        yield found
+        yield names
     finally:
         op_callbacks.remove_op_callback(note)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.eager import context as _context
 from tensorflow.python.framework import op_def_registry
+from tensorflow.python.framework.func_graph import FuncGraph
 
 from estimand.core.tf_private.strategies import whole_variable
 
@@ -37,6 +40,24 @@ def replace_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
 def set_string_attribute(op: tf.Operation, name: str, value: str) -> None:
     """Change an attribute of an op that already exists."""
     op._set_attr(name, tf.compat.v1.AttrValue(s=value.encode()))
+
+
+def define_functions(definitions: Iterable[Any], graph: tf.Graph) -> None:
+    """Make functions known that were made from messages, for as long as `graph` lives.
+
+    What imports a graph's message puts its functions into the graph, but not to where functions
+    that are called eagerly look for those that they call. Each definition counts.
+    """
+    context = _context.context()
+    for definition in definitions:
+        context.add_function_def(definition)
+        name = definition.signature.name
+        weakref.finalize(graph, _forget_function, context, name).atexit = False
+
+
+def _forget_function(context: Any, name: str) -> None:
+    if context.has_function(name):
+        context.remove_function(name)
 
 
 def make_graph_tensors_hashable() -> None:
@@ -101,6 +122,11 @@ def capture(tensor: tf.Tensor) -> tf.Tensor:
     Using the tensor in an op would do the same, but graph import wants the stand-in itself.
     """
     return tf.compat.v1.get_default_graph().capture(tensor)
+
+
+def function_graph(name: str) -> tf.Graph:
+    """An empty graph of a function, which captures what it uses of others."""
+    return FuncGraph(name)
 
 
 def rebind_captures(graph: tf.Graph, replaced: Mapping[int, tf.Tensor]) -> None:

@@ -85,16 +85,16 @@ def keras_variables_by_place(model: Any) -> list[tuple[tuple[str, ...], Any]]:
 
 def keras_layers(model: Any) -> list[Any]:
     """All layers of a model at any depth, in its order; `model.layers` has only the outermost."""
-    found: dict[int, Any] = {}
+    layers: dict[int, Any] = {}
 
     def walk(layer: Any) -> None:
         for inner in layer._layers:
-            if id(inner) not in found:
-                found[id(inner)] = inner
+            if id(inner) not in layers:
+                layers[id(inner)] = inner
                 walk(inner)
 
     walk(model)
-    return list(found.values())
+    return list(layers.values())
 
 
 class CompiledParts:

@@ -48,3 +48,62 @@ RENAMED: dict[str, str] = {
     ),
     f"{_PYTHON}.training.tracking.tracking:TrackableAsset": f"{_TRACKABLE}.asset:Asset",
 }
+
+
+def _moved_names() -> dict[str, dict[str, str]]:
+    framework, ops = f"{_PYTHON}.framework", f"{_PYTHON}.ops"
+    toggle = f"{ops}.resource_variables_toggle"
+    slices = f"{framework}.indexed_slices"
+    homes = {
+        f"{framework}.ops": {
+            "Tensor": f"{framework}.tensor",
+            "IndexedSlices": slices,
+            "IndexedSlicesValue": slices,
+            "convert_to_tensor_or_indexed_slices": slices,
+            "internal_convert_to_tensor_or_indexed_slices": slices,
+            "convert_to_tensor_v2": f"{framework}.tensor_conversion",
+            "register_tensor_conversion_function": f"{framework}.tensor_conversion_registry",
+        },
+        f"{framework}.tensor_util": {"shape_tensor": f"{ops}.shape_util"},
+        f"{ops}.array_ops": dict.fromkeys(("stack", "unstack"), f"{ops}.array_ops_stack"),
+        f"{ops}.variables": {
+            "VariableV1": f"{ops}.variable_v1",
+            "is_variable_initialized": f"{ops}.variable_v1",
+            "RefVariable": f"{ops}.ref_variable",
+            "default_variable_creator": f"{ops}.ref_variable",
+        },
+        f"{ops}.variable_scope": {
+            "default_variable_creator": f"{ops}.ref_variable",
+            "default_variable_creator_v2": f"{ops}.resource_variable_ops",
+            **dict.fromkeys(
+                (
+                    "resource_variables_enabled",
+                    "enable_resource_variables",
+                    "disable_resource_variables",
+                ),
+                toggle,
+            ),
+        },
+        f"{ops}.control_flow_ops": {
+            "cond": f"{ops}.cond",
+            "cond_for_tf_v2": f"{ops}.cond",
+            "while_loop": f"{ops}.while_loop",
+            "while_loop_v2": f"{ops}.while_loop",
+            "case": f"{ops}.control_flow_case",
+            "case_v2": f"{ops}.control_flow_case",
+            "switch_case": f"{ops}.control_flow_switch_case",
+            "Assert": f"{ops}.control_flow_assert",
+            "smart_cond": f"{framework}.smart_cond",
+        },
+    }
+    found = {
+        path: {name: f"{home}:{name}" for name, home in names.items()}
+        for path, names in homes.items()
+    }
+    # Made the Variable of TensorFlow 1, whatever kind that was.
+    found[f"{ops}.variable_scope"]["variable"] = f"{ops}.variable_v1:VariableV1"
+    return found
+
+
+# Modules that are still there, and names of theirs that are in others now.
+MOVED_NAMES: dict[str, dict[str, str]] = _moved_names()

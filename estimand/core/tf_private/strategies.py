@@ -87,8 +87,8 @@ def keras_thread_settings() -> dict[str, Any]:
         return {}
     from keras.src.backend.common import global_state
 
-    found = {name: global_state.get_global_attribute(name) for name in _KERAS_SETTINGS}
-    return {name: value for name, value in found.items() if value is not None}
+    settings = {name: global_state.get_global_attribute(name) for name in _KERAS_SETTINGS}
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 @contextlib.contextmanager
@@ -195,3 +195,11 @@ def whole_variable(copy: tf.Variable) -> Any:
     reference = getattr(copy.handle, "_distributed_container", None)
     whole = None if reference is None else reference()
     return copy if whole is None else whole
+
+
+def has_answer(scheduled: Any) -> bool:
+    """Whether a function that was scheduled on a worker has ended there, and without an error.
+
+    `fetch` fails in the same way where the function failed and where only its answer is lost.
+    """
+    return scheduled._status_available_event.is_set() and scheduled._values is not None

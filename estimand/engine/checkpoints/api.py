@@ -26,6 +26,7 @@ from estimand.engine.checkpoints.files import (
     mark_meta,
     read_meta,
 )
+from estimand.engine.checkpoints.keep_policy import KeepPolicy
 from estimand.engine.checkpoints.publishing import Entry, delete_checkpoint
 from estimand.engine.checkpoints.reader import (
     CheckpointDamaged,
@@ -42,6 +43,7 @@ __all__ = [
     "CheckpointMismatch",
     "CheckpointWriter",
     "Entry",
+    "KeepPolicy",
     "Wanted",
     "checkpoint_candidates",
     "checkpoint_step",

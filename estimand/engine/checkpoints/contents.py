@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from estimand.core import bundle
 from estimand.core.errors import CheckpointError, NoCheckpointError
-from estimand.engine.checkpoints.files import STEP_VARIABLE, latest_checkpoint
+from estimand.engine.checkpoints.files import STEP_VARIABLE, latest_checkpoint, prefix_at
 from estimand.engine.checkpoints.partitioned_slots import further_parts, parts_of
 
-_FILE_ENDING = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # how Python objects hang together; no tensor
 _OBJECT_ENDING = "/.ATTRIBUTES/VARIABLE_VALUE"
 
@@ -27,19 +25,15 @@ def find_checkpoint(path: str | os.PathLike[str]) -> str:
     estimand.core.errors.NoCheckpointError: There is no checkpoint at /nowhere. Give a ...
     """
     path = os.fspath(path)
-    prefix = _FILE_ENDING.sub("", path)
-    if os.path.exists(prefix + ".index"):
-        return prefix
-    exported = os.path.join(path, "variables", "variables")
-    if os.path.exists(exported + ".index"):
-        return exported
-    found = latest_checkpoint(path) if os.path.isdir(path) else None
-    if found is None:
+    prefix = prefix_at(path)
+    if prefix is None and os.path.isdir(path):
+        prefix = latest_checkpoint(path)
+    if prefix is None:
         raise NoCheckpointError(
             f"There is no checkpoint at {path}. Give a checkpoint (.../model.ckpt-1200), a "
             "model_dir or the folder of a SavedModel."
         )
-    return found
+    return prefix
 
 
 class CheckpointContents:
@@ -51,12 +45,12 @@ class CheckpointContents:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.prefix = find_checkpoint(path)
         self._bundle = bundle.read(self.prefix)
-        found = self._bundle.tensors
-        shapes = {key: one.shape for key, one in found.items()}
+        stored = self._bundle.tensors
+        shapes = {key: tensor.shape for key, tensor in stored.items()}
         hidden = {_OBJECT_GRAPH} | further_parts(shapes)  # a first part stands for the whole
         self._keys = {_shown(key): key for key in shapes if key not in hidden}
         self._in_parts = {key for key in shapes if parts_of(key, shapes)}
-        self.tensors = [replace(found[key], name=name) for name, key in sorted(self._keys.items())]
+        self.tensors = [replace(stored[key], name=name) for name, key in sorted(self._keys.items())]
 
     def value(self, name: str) -> Any:
         """A tensor, as a NumPy array."""

@@ -97,6 +97,29 @@ def _resolve(directory: str, path: str) -> str:
 # ------------------------------------------------------------------ which checkpoints there are
 
 
+_FILE_ENDING = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
+
+
+def without_ending(path: str) -> str:
+    """The prefix that a checkpoint's files share, given it or one of them."""
+    return _FILE_ENDING.sub("", path)
+
+
+def saved_model_variables(directory: str) -> str | None:
+    """The prefix of a SavedModel's variables; None if the directory is not a SavedModel."""
+    for below in ("variables/variables", "variables"):  # it, or its folder of that name
+        prefix = os.path.join(directory, *below.split("/"))
+        if os.path.exists(f"{prefix}.index"):
+            return prefix
+    return None
+
+
+def prefix_at(path: str) -> str | None:
+    """The checkpoint that a prefix, one of its files or a SavedModel stands for, if it is there."""
+    prefix = without_ending(path)
+    return prefix if os.path.exists(f"{prefix}.index") else saved_model_variables(path)
+
+
 def latest_checkpoint(directory: str | os.PathLike[str]) -> str | None:
     """The newest checkpoint that looks usable, without reading it through.
 
@@ -123,7 +146,7 @@ def examine_checkpoints(directory: str | os.PathLike[str]) -> Iterator[tuple[str
     """
     directory = os.fspath(directory)
     state = read_state(directory)
-    found = {p for p in (state.latest, *state.paths) if p} | set(_scan(directory))
+    prefixes = {p for p in (state.latest, *state.paths) if p} | set(_scan(directory))
     first_step = _step_in_name(state.latest) if state.latest else None
 
     def rank(path: str) -> tuple[bool, bool, int]:
@@ -132,7 +155,7 @@ def examine_checkpoints(directory: str | os.PathLike[str]) -> Iterator[tuple[str
         return path != state.latest, is_newer, -1 if step is None else -step
 
     sizes = {directory: file_sizes(directory)}
-    for path in sorted(found, key=rank):
+    for path in sorted(prefixes, key=rank):
         yield path, visible_problem(path, sizes.get(os.path.dirname(path)))
 
 
@@ -164,11 +187,14 @@ def visible_problem(prefix: str, sizes: dict[str, int] | None = None) -> str | N
 def file_sizes(directory: str) -> dict[str, int]:
     """Names and sizes of the files in a directory; none if there is no such directory."""
     sizes: dict[str, int] = {}
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as found:
-        for one in found:
+    with (
+        contextlib.suppress(FileNotFoundError, NotADirectoryError),
+        os.scandir(directory) as entries,
+    ):
+        for entry in entries:
             with contextlib.suppress(OSError):  # removed while we looked
-                if one.is_file():
-                    sizes[one.name] = one.stat().st_size
+                if entry.is_file():
+                    sizes[entry.name] = entry.stat().st_size
     return sizes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import tensorflow as tf
@@ -13,8 +13,10 @@ from estimand.core.errors import NoCheckpointError
 from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.checkpoints import saving
 from estimand.engine.checkpoints.substitutes import substitutes
+from estimand.engine.hook_calls.runner import HookSession
 from estimand.engine.hook_calls.session import TracedSession
-from estimand.engine.tracing.trace import BuiltModel, Trace
+from estimand.engine.tracing.built_model import BuiltModel
+from estimand.engine.tracing.trace import Trace
 from estimand.engine.tracing.variables import VariableStore
 from estimand.engine.warm_start import apply as warm_start
 
@@ -32,7 +34,7 @@ def is_restored(trace: BuiltModel, store: VariableStore, path: str) -> bool:
 def restore(
     trace: BuiltModel,
     store: VariableStore,
-    session: Any,
+    session: HookSession,
     path: str,
     *,
     fall_back: str | None,
@@ -85,14 +87,14 @@ def expect_the_rest(trace: BuiltModel, store: VariableStore, path: str) -> None:
     known = {v.name for v in saving.saved_variables(trace)}
     if not known <= there.keys() or tf_private.saver_variables(saving.v1_saver(trace)) is not None:
         return
-    known |= {spec.name for one in saving.saveable_objects(trace) for spec in one.specs}
+    known |= {spec.name for saveable in saving.saveable_objects(trace) for spec in saveable.specs}
     for name in sorted(there.keys() - known):
         if there[name] != tf.string:
             value = tf.constant(reader.get_tensor(name))
             trace.variables.by_name[name] = store.expect(name, value)
 
 
-def restore_added(trace: BuiltModel, before: set[str], path: str) -> None:
+def restore_added(trace: BuiltModel, before: Collection[str], path: str) -> None:
     """Variables that hooks have added since `before` continue where a checkpoint has them."""
     reader = tf.train.load_checkpoint(path)
     for saved in saving.saved_variables(trace):

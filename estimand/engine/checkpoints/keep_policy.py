@@ -51,11 +51,11 @@ class KeepPolicy:
         surplus = len(saved) - self.keep_max if self.keep_max else 0
         listed: list[Saved] = []
         remove: list[Saved] = []
-        for position, one in enumerate(saved):
-            if position >= surplus or one.path in protected:
-                listed.append(one)
-            elif one.time > last_preserved + self.keep_every_n_hours * SECONDS_PER_HOUR:
-                last_preserved = one.time
+        for position, checkpoint in enumerate(saved):
+            if position >= surplus or checkpoint.path in protected:
+                listed.append(checkpoint)
+            elif checkpoint.time > last_preserved + self.keep_every_n_hours * SECONDS_PER_HOUR:
+                last_preserved = checkpoint.time
             else:
-                remove.append(one)
+                remove.append(checkpoint)
         return Decision(tuple(listed), tuple(remove), last_preserved)

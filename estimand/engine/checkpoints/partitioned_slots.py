@@ -36,7 +36,7 @@ def parts_of(name: str, shapes: Mapping[str, Sequence[int]]) -> list[tuple[str, 
     parts, start = [], 0
     for number, key in enumerate(keys):
         size = each + (number < left_over)
-        ranges = [f"{start},{size}", *(f"0,{other}" for other in others)]
+        ranges = [f"{start},{size}", *(f"0,{length}" for length in others)]
         parts.append((key, f"{whole} {':'.join(ranges)}"))
         start += size
     return parts
@@ -52,10 +52,10 @@ def further_parts(shapes: Mapping[str, Sequence[int]]) -> set[str]:
 
 
 def _keys_of_parts(name: str, shapes: Mapping[str, Sequence[int]]) -> list[str]:
-    found = _FIRST_PART.match(name)
-    if found is None or not shapes.get(name):
+    match = _FIRST_PART.match(name)
+    if match is None or not shapes.get(name):
         return []
-    variable, part, slot = found["variable"], found["part"], found["slot"]
+    variable, part, slot = match["variable"], match["part"], match["slot"]
     shape, keys = list(shapes[name]), [name]
     # Only slots have a name below that of a variable: others may be called part_0 for any reason.
     if list(shapes.get(variable, ())) != shape:

@@ -213,8 +213,8 @@ def clean_leftovers(directory: str, basename: str, exclusive: bool) -> None:
     processes of this host that are no more, and of other hosts after a day; data without an
     `.index` after an hour, in case somebody is just copying it here.
     """
-    with os.scandir(directory) as found:
-        names = sorted(one.name for one in found)
+    with os.scandir(directory) as entries:
+        names = sorted(entry.name for entry in entries)
     for name in names:
         path = os.path.join(directory, name)
         temporary = parse_temporary(name)

@@ -101,7 +101,7 @@ def read_tensors(
         try:
             stored = _read_index(path)
             sources = _substitutes(wanted, stored, find) if find is not None else {}
-            reads = [one for w in wanted for one in _reads(w, sources.get(w.name), stored)]
+            reads = [read for w in wanted for read in _reads(w, sources.get(w.name), stored)]
             _check_fit(path, reads, stored)
             return _combined(wanted, sources, _read_values(path, reads, stored))
         except CheckpointDamaged:
@@ -126,8 +126,8 @@ def restore_newest_intact(
     passed_over: dict[str, str] = {}
     removed: set[str] = set()
     # Looked up afresh each time: a training may be going on there, and remove what we found.
-    while found := _newest_other_than(directory, {*passed_over, *removed}):
-        path, problem = found
+    while candidate := _newest_other_than(directory, {*passed_over, *removed}):
+        path, problem = candidate
         try:
             if problem is not None:
                 raise CheckpointDamaged(problem)
@@ -149,7 +149,10 @@ def restore_newest_intact(
 def _newest_other_than(
     directory: str | os.PathLike[str], tried: set[str]
 ) -> tuple[str, str | None] | None:
-    return next((one for one in examine_checkpoints(directory) if one[0] not in tried), None)
+    return next(
+        (candidate for candidate in examine_checkpoints(directory) if candidate[0] not in tried),
+        None,
+    )
 
 
 def warn_of_unusable(directory: str | os.PathLike[str], used: str | None) -> None:
@@ -210,7 +213,7 @@ def _read_index(path: str) -> _Stored:
 
 
 def _read_values(path: str, wanted: Sequence[Wanted], stored: _Stored) -> list[tf.Tensor]:
-    parts = [_parts(one, stored) for one in wanted]
+    parts = [_parts(entry, stored) for entry in wanted]
     values = iter(_restored(path, [part for of_one in parts for part in of_one]))
     result = []
     for of_one in parts:
@@ -220,11 +223,11 @@ def _read_values(path: str, wanted: Sequence[Wanted], stored: _Stored) -> list[t
     return result
 
 
-def _parts(one: Wanted, stored: _Stored) -> list[Wanted]:
-    if one.slice_spec:
-        return [one]
-    parts = parts_of(one.name, stored.shapes)
-    return [replace(one, name=key, shape=None, slice_spec=of) for key, of in parts] or [one]
+def _parts(entry: Wanted, stored: _Stored) -> list[Wanted]:
+    if entry.slice_spec:
+        return [entry]
+    parts = parts_of(entry.name, stored.shapes)
+    return [replace(entry, name=key, shape=None, slice_spec=of) for key, of in parts] or [entry]
 
 
 def _restored(path: str, wanted: Sequence[Wanted]) -> list[tf.Tensor]:
@@ -235,9 +238,9 @@ def _restored(path: str, wanted: Sequence[Wanted]) -> list[tf.Tensor]:
             return list(
                 tf.raw_ops.RestoreV2(
                     prefix=path,
-                    tensor_names=[one.name for one in wanted],
-                    shape_and_slices=[one.slice_spec for one in wanted],
-                    dtypes=[one.dtype for one in wanted],
+                    tensor_names=[entry.name for entry in wanted],
+                    shape_and_slices=[entry.slice_spec for entry in wanted],
+                    dtypes=[entry.dtype for entry in wanted],
                 )
             )
     except tf.errors.PermissionDeniedError as error:
@@ -259,16 +262,16 @@ def _reason(error: Exception) -> str:
 def _substitutes(wanted: Sequence[Wanted], stored: _Stored, find: FindSource) -> dict[str, Source]:
     # Under its name, but of another type: it may be one that can be taken all the same.
     unfit = [w.name for w in wanted if stored.dtypes.get(w.name) != tf.as_dtype(w.dtype)]
-    found = {name: find(name, stored.shapes.keys()) for name in unfit}
-    return {name: source for name, source in found.items() if source is not None}
+    substitutes = {name: find(name, stored.shapes.keys()) for name in unfit}
+    return {name: source for name, source in substitutes.items() if source is not None}
 
 
-def _reads(one: Wanted, source: Source | None, stored: _Stored) -> list[Wanted]:
+def _reads(entry: Wanted, source: Source | None, stored: _Stored) -> list[Wanted]:
     """What has to be read for one wanted tensor."""
     if source is None:
-        return [one]
+        return [entry]
     if source.value is None:
-        return [replace(one, name=name) for name in source.names]
+        return [replace(entry, name=name) for name in source.names]
     return [Wanted(name, stored.dtypes[name], None) for name in source.names]
 
 
@@ -277,16 +280,16 @@ def _combined(
 ) -> list[tf.Tensor]:
     remaining = iter(values)
     result = []
-    for one in wanted:
-        source = sources.get(one.name)
+    for entry in wanted:
+        source = sources.get(entry.name)
         if source is None:
             result.append(next(remaining))
             continue
         value = source.compute([next(remaining) for _ in source.names])
         with eager_mode():
-            value = tf.cast(value, one.dtype)
-            known = one.shape is not None and None not in one.shape
-            result.append(tf.broadcast_to(value, one.shape) if known else value)
+            value = tf.cast(value, entry.dtype)
+            known = entry.shape is not None and None not in entry.shape
+            result.append(tf.broadcast_to(value, entry.shape) if known else value)
     return result
 
 
@@ -294,16 +297,16 @@ def _combined(
 
 
 def _check_fit(path: str, wanted: Sequence[Wanted], stored: _Stored) -> None:
-    misfits = [one for one in wanted if not _fits(one, stored)]
+    misfits = [entry for entry in wanted if not _fits(entry, stored)]
     if not misfits:
         return
-    missing = [one for one in misfits if one.name not in stored.shapes]
+    missing = [entry for entry in misfits if entry.name not in stored.shapes]
     rows = [("variable", "model", "checkpoint")]
-    for one in misfits[:MOST_ROWS]:
-        there = f"Key {one.name} not found in checkpoint"
-        if one.name in stored.shapes:
-            there = stored.describe(one.name)
-        rows.append((one.name, _describe(one.whole_shape, one.dtype), there))
+    for entry in misfits[:MOST_ROWS]:
+        there = f"Key {entry.name} not found in checkpoint"
+        if entry.name in stored.shapes:
+            there = stored.describe(entry.name)
+        rows.append((entry.name, _describe(entry.whole_shape, entry.dtype), there))
     parts = [f"Restoring from checkpoint failed: {path} does not fit the model.", *_table(rows)]
     if len(misfits) > MOST_ROWS:
         parts.append(f"  … and {len(misfits) - MOST_ROWS} more")
@@ -326,11 +329,11 @@ def _check_fit(path: str, wanted: Sequence[Wanted], stored: _Stored) -> None:
     raise (VariablesMissing if missing else VariablesDiffer)("\n".join(parts))
 
 
-def _fits(one: Wanted, stored: _Stored) -> bool:
-    if one.name not in stored.shapes or stored.dtypes[one.name] != tf.as_dtype(one.dtype):
+def _fits(entry: Wanted, stored: _Stored) -> bool:
+    if entry.name not in stored.shapes or stored.dtypes[entry.name] != tf.as_dtype(entry.dtype):
         return False
-    shape = one.whole_shape
-    return shape is None or tf.TensorShape(shape).is_compatible_with(stored.shapes[one.name])
+    shape = entry.whole_shape
+    return shape is None or tf.TensorShape(shape).is_compatible_with(stored.shapes[entry.name])
 
 
 def _describe(shape: tuple[int | None, ...] | None, dtype: tf.DType) -> str:
@@ -347,12 +350,12 @@ def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 def _look_alikes(missing: Sequence[Wanted], wanted: Sequence[Wanted], stored: _Stored) -> list[str]:
     """Hints at variables that were renamed: unused names like those that are missing."""
-    unused = sorted(stored.shapes.keys() - {one.name for one in wanted})
+    unused = sorted(stored.shapes.keys() - {entry.name for entry in wanted})
     hints: list[str] = []
-    for one in missing[:MOST_ROWS]:
-        fitting = [name for name in unused if _fits(Wanted(name, one.dtype, one.shape), stored)]
-        alike = difflib.get_close_matches(one.name, fitting, n=1) or difflib.get_close_matches(
-            one.name, unused, n=1
+    for entry in missing[:MOST_ROWS]:
+        fitting = [name for name in unused if _fits(Wanted(name, entry.dtype, entry.shape), stored)]
+        alike = difflib.get_close_matches(entry.name, fitting, n=1) or difflib.get_close_matches(
+            entry.name, unused, n=1
         )
-        hints.extend(f"  {name} ({stored.describe(name)}), like {one.name}" for name in alike)
+        hints.extend(f"  {name} ({stored.describe(name)}), like {entry.name}" for name in alike)
     return ["In the checkpoint, but not in the model:", *hints] if hints else []

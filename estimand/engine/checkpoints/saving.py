@@ -13,12 +13,14 @@ import tensorflow as tf
 from estimand.core import tf_private, voice
 from estimand.engine.checkpoints import local_values
 from estimand.engine.checkpoints.api import CheckpointWriter, Entry, Wanted
+from estimand.engine.checkpoints.keep_policy import KeepPolicy
 from estimand.engine.checkpoints.snapshot import SnapshotMemory
-from estimand.engine.distributed.parameter_servers import brought_here
 from estimand.engine.feeding.feeder import InputPosition
 from estimand.engine.hook_calls import fetching
-from estimand.engine.hook_calls.session import TracedSession
-from estimand.engine.tracing.trace import BuiltModel
+from estimand.engine.hook_calls.runner import HookSession
+from estimand.engine.tracing.built_model import BuiltModel
+from estimand.engine.tracing.placement import brought_here
+from estimand.engine.tracing.variables import VariableStore
 
 DRAWS = "draws"  # how many steps have drawn random numbers, as noted beside a checkpoint
 
@@ -97,30 +99,37 @@ def saveable_objects(trace: BuiltModel) -> list[Any]:
 
 
 class ModelSaver:
-    """Takes checkpoints of one training run."""
+    """Takes checkpoints of one training run.
+
+    Args:
+      session: has the model as its last step left it.
+      store: counts the changes of its variables, which need not move the global step.
+      model_dir: where they go.
+      keep: which of them stay.
+      position: the place in the input, saved beside them; None: it is not saved.
+      restored_step: of the checkpoint that was restored: saving it again would write the same.
+      graph_file: what a `.meta` file would hold, asked once; None: there is none.
+    """
 
     def __init__(
         self,
-        trace: BuiltModel,
-        session: TracedSession,
-        make_writer: Callable[[str, str], CheckpointWriter],
+        session: HookSession,
+        store: VariableStore,
         model_dir: str,
+        keep: KeepPolicy,
         position: InputPosition | None,
         *,
-        changes: Callable[[], int],
         restored_step: int | None = None,
         graph_file: Callable[[], bytes | None] = lambda: None,
     ) -> None:
-        self._trace = trace
         self._session = session
-        self._make_writer = make_writer
+        self._trace = session.trace
+        self._store = store
         self._model_dir = model_dir
+        self._keep = keep
         self.position = position
-        # Grows whenever the variables may have changed, which need not move the global step.
-        self._changes = changes
-        self._changes_at_start = changes()
+        self._changes_at_start = store.changes
         self._changes_at_save = -1
-        # The step of the checkpoint that was restored: saving it again would write the same.
         self._restored_step = restored_step
         self._graph_file = graph_file
         self._writers: dict[tuple[str, str], CheckpointWriter] = {}
@@ -132,11 +141,12 @@ class ModelSaver:
     def _variables(self) -> list[SavedVariable]:
         return saved_variables(self._trace)
 
-    def take_in(self, trace: BuiltModel) -> None:
-        """Save the variables of `trace` from now on: a later step has made more of them."""
-        self._trace = trace
-        self.__dict__.pop("_variables", None)
-        self.__dict__.pop("_memory", None)
+    def _catch_up(self) -> None:
+        """Eagerly, each step makes the model anew, and may have made more variables."""
+        before, self._trace = self._trace, self._session.trace
+        if self._trace is not before and _identities(self._trace) != _identities(before):
+            self.__dict__.pop("_variables", None)
+            self.__dict__.pop("_memory", None)
 
     @functools.cached_property
     def _graph(self) -> bytes | None:
@@ -160,10 +170,11 @@ class ModelSaver:
         synchronous: bool = False,
     ) -> str:
         """Snapshot the variables now; they are written in the background unless told otherwise."""
+        self._catch_up()
         directory = self._directory(directory)
         writer = self._writer(directory, basename)
         ours = directory == self._directory(None) and basename == "model.ckpt"
-        unchanged = step == self._restored_step and self._changes() == self._changes_at_start
+        unchanged = step == self._restored_step and self._store.changes == self._changes_at_start
         writer.wait(another_follows=True)  # then there is memory for another copy
         values = self._memory.take([_value(v.variable) for v in self._variables])
         entries = [v.entry(value) for v, value in zip(self._variables, values, strict=True)]
@@ -175,7 +186,7 @@ class ModelSaver:
             ]
 
         if ours:
-            self.last_path, self._changes_at_save = writer.prefix(step), self._changes()
+            self.last_path, self._changes_at_save = writer.prefix(step), self._store.changes
 
         def prepare(path: str) -> None:
             del path
@@ -196,8 +207,8 @@ class ModelSaver:
             )
         companion: list[Entry] = []
         meta: dict[str, Any] = {"complete": False}
-        if (draws := getattr(self._trace, "draws", None)) is not None:
-            meta[DRAWS] = draws.steps
+        if self._trace.draws is not None:
+            meta[DRAWS] = self._trace.draws.steps
         if self.position is not None:
             companion, meta["input"] = self.position.take()
         if kept := local_values.taken(self._trace):
@@ -214,7 +225,7 @@ class ModelSaver:
 
     def is_current(self, path: str) -> bool:
         """Whether the variables still have the values that were saved, or are being, at `path`."""
-        return path == self.last_path and self._changes() == self._changes_at_save
+        return path == self.last_path and self._store.changes == self._changes_at_save
 
     def provides(self, trace: BuiltModel) -> bool:
         """Whether another trace would read back from our checkpoint just what it has in place.
@@ -242,11 +253,15 @@ class ModelSaver:
     def _writer(self, directory: str, basename: str) -> CheckpointWriter:
         key = (directory, basename)
         if key not in self._writers:
-            self._writers[key] = self._make_writer(directory, basename)
+            self._writers[key] = CheckpointWriter(directory, self._keep, basename=basename)
         return self._writers[key]
 
 
-def restore_saveables(trace: Any, session: Any, path: str) -> None:
+def _identities(trace: BuiltModel) -> dict[str, int]:
+    return {name: id(variable) for name, variable in trace.variables.saved().items()}
+
+
+def restore_saveables(trace: Any, session: HookSession, path: str) -> None:
     """Give registered saveable objects what a checkpoint holds of them, where it does."""
     saveables = saveable_objects(trace)
     if not saveables:

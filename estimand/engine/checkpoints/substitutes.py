@@ -49,7 +49,7 @@ def substitutes(collected: Callable[[str], list[Any]]) -> FindSource | None:
         return None
 
     def find(name: str, stored: Collection[str]) -> Source | None:
-        sources = (one(name, stored) for one in noted)
+        sources = (find(name, stored) for find in noted)
         return next((s for s in sources if s is not None), None)
 
     return find

@@ -101,7 +101,7 @@ class CheckpointWriter:
     (see `clean_leftovers`; hold the `ModelDirLock` to let it remove everything).
 
     >>> import tempfile
-    >>> with CheckpointWriter(tempfile.mkdtemp(), keep_max=2) as writer:
+    >>> with CheckpointWriter(tempfile.mkdtemp(), KeepPolicy(2)) as writer:
     ...     path = writer.save(3, [Entry("global_step", tf.constant(3, tf.int64))])
     >>> os.path.basename(path)
     'model.ckpt-3'
@@ -110,15 +110,14 @@ class CheckpointWriter:
     def __init__(
         self,
         directory: str | os.PathLike[str],
+        keep: KeepPolicy = KeepPolicy(),  # noqa: B008  frozen
         *,
         basename: str = BASENAME,
-        keep_max: int | None = 5,
-        keep_every_n_hours: float = 10000.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._directory = ensure_writable(directory)
         self._basename = basename
-        self._policy = KeepPolicy(keep_max, keep_every_n_hours)
+        self._policy = keep
         self._clock = clock
         self._protected: collections.Counter[str] = collections.Counter()
         self._protected_lock = threading.Lock()
@@ -192,6 +191,7 @@ class CheckpointWriter:
         )
         with self._caller_lock:
             self.wait(another_follows=True)
+            self._require_directory(job.prefix)
             # Not a daemon: a program that ends while a checkpoint is being written waits for it.
             self._thread = threading.Thread(
                 target=self._run, args=(job, synchronous), name=f"estimand-save-{step}"
@@ -271,15 +271,18 @@ class CheckpointWriter:
         except BaseException as error:
             self._failure = error
 
+    def _require_directory(self, prefix: str) -> None:
+        """TensorFlow would make it anew, and all that was in it would be missing."""
+        if not os.path.isdir(self._directory):
+            raise write_error(prefix, FileNotFoundError(self._directory))
+
     def _write(self, job: _Job) -> None:
         temporary = self._temporary(os.path.basename(job.prefix))
         new_state = temporary_path(self._directory, STATE_FILE)
-        saved = [one for one in self._saved if one.path != job.prefix]
+        saved = [checkpoint for checkpoint in self._saved if checkpoint.path != job.prefix]
         saved.append(Saved(job.prefix, self._clock()))
         try:
-            if not os.path.isdir(self._directory):
-                # TensorFlow would make it anew, and all that was in it would be missing.
-                raise FileNotFoundError(f"the directory {self._directory} has been removed")
+            self._require_directory(job.prefix)
             keep = job.if_exists == "keep" and visible_problem(job.prefix) is None
             if job.companion_entries:
                 written = self.temporary_prefix(checkpoint_step(job.prefix))
@@ -338,12 +341,16 @@ class CheckpointWriter:
         decision = self._policy.decide(
             self._saved,
             self._last_preserved,
-            {one.path for one in self._saved if os.path.abspath(one.path) in protected},
+            {
+                checkpoint.path
+                for checkpoint in self._saved
+                if os.path.abspath(checkpoint.path) in protected
+            },
         )
         if len(decision.listed) == len(self._saved):
             return
-        for one in decision.remove:
-            delete_checkpoint(one.path)
+        for checkpoint in decision.remove:
+            delete_checkpoint(checkpoint.path)
         # Only now off the list: what a kill keeps from being removed is removed next time.
         self._saved, self._last_preserved = list(decision.listed), decision.last_preserved
         try:
@@ -358,8 +365,8 @@ class CheckpointWriter:
     def _state_text(self, saved: Sequence[Saved]) -> str:
         state = State(
             latest=saved[-1].path,
-            paths=[one.path for one in saved],
-            times=[one.time for one in saved],
+            paths=[checkpoint.path for checkpoint in saved],
+            times=[checkpoint.time for checkpoint in saved],
             last_preserved=self._last_preserved,
         )
         return state_text(self._directory, state)

@@ -88,14 +88,14 @@ def _crossings(
 ) -> dict[tuple[str, str], int]:
     """For each tensor, and each place that it is sent to, up to which level that can wait."""
     levels = _levels(order, nodes, places)
-    found: dict[tuple[str, str], int] = {}
+    deadlines: dict[tuple[str, str], int] = {}
     for name in order:
         for tensor in _data_inputs(nodes[name]):
             same = places.get(op_of(tensor), _WORKER) == places[name]
             if not same and not _goes_alone(tensor, nodes, spec_of):
                 key, level = (tensor, places[name]), levels[name] - 1
-                found[key] = min(level, found.get(key, level))
-    return found
+                deadlines[key] = min(level, deadlines.get(key, level))
+    return deadlines
 
 
 def _place(node: Any, servers: Mapping[str, str]) -> str:
@@ -110,8 +110,8 @@ def _in_order(nodes: Mapping[str, Any]) -> list[str] | None:
     needed = {n: {op_of(i) for i in node.input} & nodes.keys() for n, node in nodes.items()}
     users = collections.defaultdict(list)
     for name, inputs in needed.items():
-        for one in inputs:
-            users[one].append(name)
+        for needed_op in inputs:
+            users[needed_op].append(name)
     missing = {name: len(inputs) for name, inputs in needed.items()}
     ready = [name for name, count in missing.items() if not count]
     for name in ready:  # grows meanwhile
@@ -146,13 +146,13 @@ def _goes_alone(tensor: str, nodes: Mapping[str, Any], spec_of: _SpecOf) -> bool
     """Whether a tensor is not to be sent with others."""
     if op_of(tensor) in nodes and nodes[op_of(tensor)].op == "Const":
         return True  # TensorFlow makes it where it is used
-    found = spec_of(tensor)
-    if found.dtype not in _TYPES or found.shape.rank is None:
+    spec = spec_of(tensor)
+    if spec.dtype not in _TYPES or spec.shape.rank is None:
         return True
-    sizes = found.shape.as_list()
+    sizes = spec.shape.as_list()
     if 0 in sizes or sizes.count(None) > 1:
         return True
-    return (found.shape.num_elements() or 0) * found.dtype.size > _MOST_BYTES
+    return (spec.shape.num_elements() or 0) * spec.dtype.size > _MOST_BYTES
 
 
 def _put_in(

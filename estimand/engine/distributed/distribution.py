@@ -1,80 +1,80 @@
-"""How one model is trained: alone, on several devices, by several processes, or with servers.
+"""How a model is trained under a strategy: on several devices, by several processes, with servers.
 
-Made once for a training call. Whoever trains asks it, and never what kind of strategy there is.
+Made once for the variables of a model. Whoever trains asks it, and never what kind there is.
 """
 
 from __future__ import annotations
 
 import contextlib
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
-from estimand.core.errors import ClusterError
-from estimand.engine.distributed import inputs, parameter_servers
-from estimand.engine.distributed.replicas import local_replicas
-from estimand.engine.distributed.team import Team
-from estimand.engine.running.interrupts import Interrupts
+from estimand.core.spec import EstimatorSpec
+from estimand.engine.distributed import collectives, inputs, merging, parameter_servers, replicas
+from estimand.engine.distributed.lookahead import LookaheadFeeder
+from estimand.engine.distributed.mirrored import MirroredVariables
+from estimand.engine.distributed.stopping import StopVote
+from estimand.engine.distributed.team import SeveralProcesses
+from estimand.engine.distribution import Distribution, OneReplica, Stop, VariableMaker
+from estimand.engine.feeding.feeder import Feeder, Unpack
+from estimand.engine.tracing.metrics import MetricSet
 from estimand.inputs.contract import ModelInput
 
-_LOST = (
-    tf.errors.UnavailableError,
-    tf.errors.AbortedError,
-    tf.errors.CancelledError,
-    tf.errors.DeadlineExceededError,
-)
+
+def distribution_of(strategy: tf.distribute.Strategy | None) -> Distribution:
+    """That of `strategy`; None: of one process that trains alone."""
+    if strategy is None:
+        return Distribution()
+    if isinstance(strategy, tf.distribute.ParameterServerStrategy):
+        return WithServers(strategy)
+    return Replicated(strategy)
 
 
-class Distribution:
-    """Replicas that take the same steps together; without a strategy there is one of them."""
+class Replicated(Distribution):
+    """Replicas, in one process or in several, that take the same steps together."""
 
-    # Whether all take batches at one pace, so that there is one place in the input to go on from.
-    has_one_input = True
+    is_strategy = True
 
-    def __init__(self, strategy: tf.distribute.Strategy | None) -> None:
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
+        super().__init__()
         self.strategy = strategy
-        self.team = Team.of(parameter_servers.in_sync(strategy))
+        self.replicas = replicas.local_replicas(strategy)
+        self.elsewhere = not replicas.first_device_is_default(strategy)
+        if replicas.workers(strategy) > 1:
+            self.team = SeveralProcesses(strategy)
 
-    @staticmethod
-    def of(strategy: tf.distribute.Strategy | None) -> Distribution:
-        with_servers = parameter_servers.uses_servers(strategy)
-        return _WithServers(strategy) if with_servers else Distribution(strategy)
+    def variable_maker(self) -> VariableMaker:
+        return MirroredVariables(self.strategy)
 
-    @property
-    def leads(self) -> bool:
-        """Whether this process writes to model_dir."""
-        return self.team.is_chief
+    def stop(self) -> Stop:
+        return StopVote() if self.team.size > 1 else Stop()
 
-    @property
-    def is_strategy(self) -> bool:
-        """Whether a trace is to be built under a strategy."""
-        return self.strategy is not None
+    def entered(self) -> contextlib.AbstractContextManager[None]:
+        return replicas.entered(self.strategy)
 
-    @property
-    def replicas(self) -> int:
-        """How many batches one step takes in this process."""
-        return local_replicas(self.strategy)
+    def call(self, one_replica: OneReplica, stop: Stop) -> tuple[EstimatorSpec, MetricSet | None]:
+        return merging.call_and_merge(self.strategy, one_replica, stop)
 
-    def input_context(self) -> tf.distribute.InputContext | None:
-        """What an input function is told that wants to choose its part itself."""
+    def finish(self, graph: tf.Graph) -> None:
+        collectives.tie_together(graph)
+
+    def input_context(self) -> tf.distribute.InputContext:
         return inputs.input_context(self.strategy)
 
     def own_share(self, given: ModelInput, input_fn: Callable[..., Any]) -> ModelInput:
-        """The batches for this process."""
         return inputs.own_share(given, input_fn, self.strategy)
 
-    @contextlib.contextmanager
-    def losses_told(self) -> Iterator[None]:
-        """Say in one sentence that another process was lost."""
-        try:
-            yield
-        except _LOST as error:
-            told = self._told(error)
-            if told is None:
-                raise
-            raise ClusterError(told) from error
+    def feeder(
+        self, dataset: tf.data.Dataset, unpack: Unpack, stop: Stop, keep_alive: Any
+    ) -> Feeder:
+        unknown = dataset.cardinality() == tf.data.UNKNOWN_CARDINALITY
+        if unknown and isinstance(stop, StopVote):
+            return LookaheadFeeder(
+                dataset, unpack, stop=stop, keep_alive=keep_alive, replicas=self.replicas
+            )
+        return super().feeder(dataset, unpack, stop, keep_alive)
 
     def _told(self, error: tf.errors.OpError) -> str | None:
         if self.team.size == 1:
@@ -86,18 +86,27 @@ class Distribution:
             "them again and training continues from there."
         )
 
-    def ended(self, trace: Any, interrupts: Interrupts) -> None:
-        """All have finished their steps, and the chief has saved: now each may go its way."""
-        stop = trace.stop
-        if stop is not None and stop.interrupted and interrupts.received is None:
-            interrupts.received = signal.SIGTERM  # another process was told to end
-        self.team.wait()
 
+class WithServers(Distribution):
+    """Workers that do not wait for each other, and variables on servers.
 
-class _WithServers(Distribution):
-    """Workers that do not wait for each other, and variables on servers."""
+    No replica knows of another one: the model function is traced as for one process.
+    """
 
     has_one_input = False
+    has_servers = True
+    elsewhere = True
+
+    def __init__(self, strategy: tf.distribute.ParameterServerStrategy) -> None:
+        super().__init__()
+        self.strategy = strategy
+
+    @property
+    def of_traces(self) -> Distribution:
+        return Distribution()
+
+    def variable_maker(self) -> VariableMaker:
+        return parameter_servers.Servers(self.strategy)
 
     def _told(self, error: tf.errors.OpError) -> str | None:
         if not isinstance(error, parameter_servers.LOST):

@@ -17,10 +17,8 @@ _log = logging.getLogger("tensorflow")
 _Policy = tf.data.experimental.AutoShardPolicy
 
 
-def input_context(strategy: tf.distribute.Strategy | None) -> tf.distribute.InputContext | None:
+def input_context(strategy: tf.distribute.Strategy) -> tf.distribute.InputContext:
     """What an input function is told that wants to choose its part itself."""
-    if strategy is None:
-        return None
     return tf.distribute.InputContext(
         num_input_pipelines=workers(strategy),
         input_pipeline_id=number_of_worker(strategy),
@@ -29,7 +27,7 @@ def input_context(strategy: tf.distribute.Strategy | None) -> tf.distribute.Inpu
 
 
 def own_share(
-    given: ModelInput, input_fn: Callable[..., Any], strategy: tf.distribute.Strategy | None
+    given: ModelInput, input_fn: Callable[..., Any], strategy: tf.distribute.Strategy
 ) -> ModelInput:
     """The batches for this process: every so manyth file or, where there are too few, batch.
 

@@ -44,7 +44,7 @@ def _can_repeat(node: Any, graph: tf.Graph) -> bool:
 def _known_rows(part: Any, graph: tf.Graph) -> dict[str, str]:
     """Where the model has the rows without repetition already, as for its gradients."""
     nodes = {node.name: node for node in part.node}
-    found: dict[str, str] = {}
+    gathered: dict[str, str] = {}
     for node in part.node:
         if node.op != _UNIQUE or node.attr["out_idx"].type != tf.int32.as_datatype_enum:
             continue
@@ -55,8 +55,8 @@ def _known_rows(part: Any, graph: tf.Graph) -> dict[str, str]:
             ranks = [graph.get_tensor_by_name(full(t)).shape.rank for t in source.input[:1]]
             ranks.append(graph.get_tensor_by_name(full(indices)).shape.rank)
             indices = source.input[0] if ranks == [1, 1] else indices
-        found.setdefault(full(indices), node.name)
-    return found
+        gathered.setdefault(full(indices), node.name)
+    return gathered
 
 
 def _add_lookup(

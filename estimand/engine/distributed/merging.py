@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -12,16 +12,16 @@ from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
-from estimand.engine.distributed import replicas, sharing
+from estimand.engine.distributed import replicas
 from estimand.engine.distributed.stopping import StopVote
+from estimand.engine.distribution import OneReplica, Stop
+from estimand.engine.tracing import sharing
 from estimand.engine.tracing.engine_variable import EngineVariable
 from estimand.engine.tracing.metrics import MetricSet
 
-OneReplica = Callable[[int], tuple[EstimatorSpec, MetricSet | None]]
-
 
 def call_and_merge(
-    strategy: tf.distribute.Strategy, one_replica: OneReplica, stop: StopVote | None
+    strategy: tf.distribute.Strategy, one_replica: OneReplica, stop: Stop
 ) -> tuple[EstimatorSpec, MetricSet | None]:
     """Call `one_replica` for each replica of this process, in the graph being built."""
     in_step: list[tf.Operation] = []
@@ -31,7 +31,7 @@ def call_and_merge(
         loss = spec.loss
         if spec.mode == ModeKeys.TRAIN and strategy.num_replicas_in_sync > 1:
             loss, votes = _of_all(loss, stop)
-            if stop is not None and number == 0:
+            if isinstance(stop, StopVote) and number == 0:
                 in_step.append(stop.see(votes))
         return spec, metrics, loss
 
@@ -67,11 +67,11 @@ def _outsiders_told(strategy: tf.distribute.Strategy) -> Iterator[None]:
         ) from error
 
 
-def _of_all(loss: tf.Tensor, stop: StopVote | None) -> tuple[tf.Tensor, tf.Tensor | None]:
+def _of_all(loss: tf.Tensor, stop: Stop) -> tuple[tf.Tensor, tf.Tensor | None]:
     """The loss over the batches of all replicas, in all processes; and who wants to stop."""
     context = tf.distribute.get_replica_context()
     reduction = sharing.loss_reduction()
-    if stop is None:
+    if not isinstance(stop, StopVote):
         return context.all_reduce(reduction, loss), None
     shared = loss / sharing.replicas_in_sync() if reduction == tf.distribute.ReduceOp.MEAN else loss
     pair = tf.stack([shared, tf.cast(stop.vote(), loss.dtype)])
@@ -96,10 +96,10 @@ def _check_alike(specs: Sequence[EstimatorSpec]) -> None:
     first = specs[0]
     for index, spec in enumerate(specs[1:], start=1):
         for name in ("predictions", "eval_metric_ops"):
-            one, other = getattr(first, name), getattr(spec, name)
-            if isinstance(one, dict) and isinstance(other, dict) and one.keys() != other.keys():
+            ours, theirs = getattr(first, name), getattr(spec, name)
+            if isinstance(ours, dict) and isinstance(theirs, dict) and ours.keys() != theirs.keys():
                 raise ModelFnError(
-                    f"model_fn returned {name} {sorted(one)} for replica 0 but {sorted(other)} "
+                    f"model_fn returned {name} {sorted(ours)} for replica 0 but {sorted(theirs)} "
                     f"for replica {index}. It must build the same model for every replica."
                 )
 

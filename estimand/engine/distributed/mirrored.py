@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
+from estimand.engine.distribution import VariableMaker
 from estimand.engine.tracing.engine_variable import EngineVariable, V1Answers
 
 _COMPONENT_ARGUMENTS = (
@@ -26,12 +27,26 @@ _COMPONENT_ARGUMENTS = (
 )
 
 
+class MirroredVariables(VariableMaker):
+    """Makes variables as a strategy wants them, once for all modes."""
+
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
+        self._strategy = strategy
+
+    def make(self, *, is_local: bool, asynchronous: bool, **arguments: Any) -> Any:
+        # A local one belongs to one trace, which may be that of a single replica.
+        if is_local and not tf.distribute.has_strategy():
+            return super().make(is_local=True, asynchronous=asynchronous, **arguments)
+        return make_variable(self._strategy, is_local=is_local, **arguments)
+
+    def of_keras(self, keras_variable: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+        return with_keras_aggregation(keras_variable, arguments)
+
+
 def make_variable(
-    strategy: tf.distribute.Strategy | None, *, is_local: bool = False, **kwargs: Any
+    strategy: tf.distribute.Strategy, *, is_local: bool = False, **kwargs: Any
 ) -> Any:
     """A variable as `strategy` wants it; called in eager mode."""
-    if strategy is None:
-        return EngineVariable(**kwargs)
     if _averaged_when_read(kwargs) and not is_local:
         # Reading it would take all devices, and all processes; but predictions are made on one,
         # and a checkpoint is taken by the chief. So it is averaged when it is written.
@@ -84,11 +99,3 @@ def _name(choice: Any) -> str:
 @functools.cache
 def _answering(kind: Any) -> Any:
     return type(f"Engine{kind.__name__}", (V1Answers, kind), {})
-
-
-def copies(variable: Any) -> list[Any]:
-    """The copies of a variable on the replicas of this process; a plain one is its own."""
-    strategy = getattr(variable, "distribute_strategy", None)
-    if strategy is None or not isinstance(variable, tf.distribute.DistributedValues):
-        return [variable]
-    return list(strategy.experimental_local_results(variable))

@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from estimand.cluster.addresses import answers
 from estimand.core import tf_private
+from estimand.engine.distribution import VariableMaker
 from estimand.engine.tracing.engine_variable import EngineVariable
 
 _SERVER = "/job:ps/replica:0/task:{}/device:CPU:0"
@@ -28,17 +29,7 @@ _LOOKS_IN_VAIN = 2
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError)
 
 
-def uses_servers(strategy: tf.distribute.Strategy | None) -> bool:
-    """Whether variables live on parameter servers under `strategy`."""
-    return isinstance(strategy, tf.distribute.ParameterServerStrategy)
-
-
-def in_sync(strategy: tf.distribute.Strategy | None) -> tf.distribute.Strategy | None:
-    """`strategy`, if it is one whose replicas do the same steps together."""
-    return None if uses_servers(strategy) else strategy
-
-
-class Servers:
+class Servers(VariableMaker):
     """The parameter servers, and which variable of one model is on which of them."""
 
     def __init__(self, strategy: tf.distribute.ParameterServerStrategy) -> None:
@@ -49,17 +40,15 @@ class Servers:
         self._bytes = [0] * cluster.num_tasks("ps")
         self._made: dict[str, tuple[EngineVariable, int]] = {}
 
-    @classmethod
-    def of(cls, strategy: tf.distribute.Strategy | None) -> Servers | None:
-        return cls(strategy) if uses_servers(strategy) else None
-
     @functools.cached_property
     def coordinator(self) -> Any:
         """Hands work to the workers, and brings back those that were restarted."""
         return tf.distribute.coordinator.ClusterCoordinator(self.strategy)
 
-    def make_variable(self, **kwargs: Any) -> EngineVariable:
-        """A variable on one of the servers; called in eager mode."""
+    def make(self, *, is_local: bool, asynchronous: bool, **kwargs: Any) -> EngineVariable:
+        """A variable on one of the servers, unless it belongs to a trace that is run here."""
+        if is_local and not asynchronous:
+            return super().make(is_local=True, asynchronous=False, **kwargs)
         value = kwargs["initial_value"]
         if not tf.is_tensor(value):
             value = kwargs["initial_value"] = tf.convert_to_tensor(value, kwargs.get("dtype"))
@@ -116,24 +105,17 @@ def _words(name: str) -> str:
     return "_" + re.sub(r"[/:]", "_", name) + "_"
 
 
-def on_server(kept: Any) -> bool:
-    """Whether a variable, or a tensor, is in the memory of a parameter server."""
-    return "/job:ps" in (kept.device or "")
-
-
-def brought_here(value: tf.Tensor, variable: Any) -> tf.Tensor:
-    """A value read from `variable`, in the memory of this process."""
-    if not on_server(variable):
-        return value
-    with tf.device("/device:CPU:0"):
-        return tf.identity(value)
+class AnswerLost(Exception):
+    """A worker did what it was given, and was gone before its answer had been fetched."""
 
 
 def answer_of(scheduled: Any, strategy: tf.distribute.Strategy) -> Any:
-    """What a worker answers.
+    """What a worker answers; raises `AnswerLost` if the answer is gone with the worker.
 
     TensorFlow notices a lost server when a worker stumbles over it. Where the workers are gone as
-    well, as after a signal to all processes, it would wait for them for ever.
+    well, as after a signal to all processes, it would wait for them for ever. And while a worker
+    that is lost at its work has it done again by another one, its answer stays with it until it is
+    asked for.
     """
     results: list[Any] = []
     errors: list[BaseException] = []
@@ -152,9 +134,12 @@ def answer_of(scheduled: Any, strategy: tf.distribute.Strategy) -> Any:
         looks_in_vain = looks_in_vain + 1 if thread.is_alive() and _gone(strategy) else 0
         if looks_in_vain == _LOOKS_IN_VAIN:
             raise tf.errors.UnavailableError(None, None, "a parameter server does not answer")
-    if errors:
-        raise errors[0]
-    return results[0]
+    if not errors:
+        return results[0]
+    in_vain = isinstance(errors[0], tf.errors.OpError) and tf_private.has_answer(scheduled)
+    if in_vain and not _gone(strategy):
+        raise AnswerLost from errors[0]
+    raise errors[0]
 
 
 def _gone(strategy: Any) -> list[str]:

@@ -18,6 +18,7 @@ from estimand.core.errors import InputError
 from estimand.engine.distributed.inputs import share_of
 from estimand.engine.distributed.parameter_servers import Servers
 from estimand.engine.feeding.feeder import Feeder, lean
+from estimand.engine.tracing.batches import flatten_batch
 from estimand.inputs.call import name_of, takes_input_context
 from estimand.inputs.contract import ModelInput
 from estimand.inputs.remote_pipelines import pipelines_run_elsewhere
@@ -112,8 +113,6 @@ class WorkersInput:
         return self._own.next_batch()
 
     def flatten(self, element: Any) -> list[tf.Tensor]:
-        from estimand.engine.tracing.trace import flatten_batch
-
         return flatten_batch(*self.unpack(element))
 
 

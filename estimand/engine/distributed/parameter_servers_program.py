@@ -17,11 +17,12 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.engine.distributed.bundling import bundled
-from estimand.engine.distributed.parameter_servers import Servers, answer_of, on_server
+from estimand.engine.distributed.parameter_servers import AnswerLost, Servers, answer_of
 from estimand.engine.distributed.parameter_servers_input import WorkersInput
 from estimand.engine.hook_calls.fetching import FetchPlan
 from estimand.engine.running.compiled import PLAIN
 from estimand.engine.running.program import StepResult, as_asked
+from estimand.engine.tracing.placement import on_server
 from estimand.engine.tracing.trace import Trace
 
 _BLOCKS_PER_WORKER = 2
@@ -77,7 +78,11 @@ class ServedProgram:
                 left -= count
                 under_way.append((count, self._schedule(function, feeder, count, limit)))
             count, answer = under_way.popleft()
-            values = answer_of(answer, self._servers.strategy)
+            try:
+                values = answer_of(answer, self._servers.strategy)
+            except AnswerLost:
+                left += count  # again, as TensorFlow does it where the worker was still at work
+                continue
             done += int(values[_DONE])
             self._note(values)
             if values[_ENDED]:
@@ -154,7 +159,10 @@ class ServedProgram:
         while True:
             arguments = (feeder.iterators, *feed_values)
             answer = self._servers.coordinator.schedule(function, args=arguments)
-            values, *rest = answer_of(answer, self._servers.strategy)
+            try:
+                values, *rest = answer_of(answer, self._servers.strategy)
+            except AnswerLost:
+                continue
             self._note(values)
             if not values[_ENDED]:
                 break

@@ -9,45 +9,34 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from contextvars import ContextVar
 from typing import Any
 
 import tensorflow as tf
 
 from estimand.core import tf_private
-
-_current: ContextVar[int] = ContextVar("replica", default=0)
-
-
-def current_replica() -> int:
-    """Which replica of this process the model function is being called for."""
-    return _current.get()
+from estimand.engine.tracing.placement import as_replica
 
 
-def local_replicas(strategy: tf.distribute.Strategy | None) -> int:
+def local_replicas(strategy: tf.distribute.Strategy) -> int:
     """How many replicas of the model run in this process."""
-    return 1 if strategy is None else len(strategy.extended.worker_devices)
+    return len(strategy.extended.worker_devices)
 
 
-def first_device_is_default(strategy: tf.distribute.Strategy | None) -> bool:
+def first_device_is_default(strategy: tf.distribute.Strategy) -> bool:
     """Whether what runs without a strategy finds the variables where it runs."""
-    if strategy is None:
-        return True
     gpus = tf.config.list_logical_devices("GPU")
     default = (gpus or tf.config.list_logical_devices("CPU"))[0].name.split("/")[-1]
     return strategy.extended.worker_devices[0].split("/")[-1] == default
 
 
-def workers(strategy: tf.distribute.Strategy | None) -> int:
+def workers(strategy: tf.distribute.Strategy) -> int:
     """How many processes train together."""
-    if strategy is None:
-        return 1
     return strategy.num_replicas_in_sync // local_replicas(strategy)
 
 
-def number_of_worker(strategy: tf.distribute.Strategy | None) -> int:
+def number_of_worker(strategy: tf.distribute.Strategy) -> int:
     """Which of these processes this one is."""
-    resolver = None if strategy is None else strategy.cluster_resolver
+    resolver = strategy.cluster_resolver
     if workers(strategy) == 1 or resolver is None:
         return 0
     has_chief = "chief" in resolver.cluster_spec().jobs
@@ -55,19 +44,16 @@ def number_of_worker(strategy: tf.distribute.Strategy | None) -> int:
 
 
 @contextlib.contextmanager
-def entered(strategy: tf.distribute.Strategy | None) -> Iterator[None]:
+def entered(strategy: tf.distribute.Strategy) -> Iterator[None]:
     """Build for `strategy`. Losses are means unless known otherwise, as tf.estimator has it."""
-    if strategy is None:
+    with (
+        strategy.scope(),
+        tf_private.v1_optimizers_share_the_loss(strategy),
+        tf_private.keras_losses_are_whole(),
+        tf_private.keras_seeds_differ_by_replica(),
+        tf_private.collective_keys_in_the_graph(),
+    ):
         yield
-    else:
-        with (
-            strategy.scope(),
-            tf_private.v1_optimizers_share_the_loss(strategy),
-            tf_private.keras_losses_are_whole(),
-            tf_private.keras_seeds_differ_by_replica(),
-            tf_private.collective_keys_in_the_graph(),
-        ):
-            yield
 
 
 def for_each(strategy: tf.distribute.Strategy, one_replica: Callable[[int], Any]) -> list[Any]:
@@ -79,12 +65,8 @@ def for_each(strategy: tf.distribute.Strategy, one_replica: Callable[[int], Any]
     def call() -> None:
         context = tf.distribute.get_replica_context()
         index = int(tf.get_static_value(context.replica_id_in_sync_group)) % count
-        token = _current.set(index)
-        try:
-            with tf_private.keras_thread_settings_applied(keras_settings):
-                results[index] = one_replica(index)
-        finally:
-            _current.reset(token)
+        with as_replica(index), tf_private.keras_thread_settings_applied(keras_settings):
+            results[index] = one_replica(index)
 
     strategy.run(tf.autograph.experimental.do_not_convert(call))
     return results

@@ -7,13 +7,19 @@ the middle of a block, and stop there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import tensorflow as tf
+
+from estimand.engine.distributed import collectives
+from estimand.engine.distribution import Stop
 
 _STOP = 1.0
 _INTERRUPTED = 1000.0
 
 
-class StopVote:
+class StopVote(Stop):
     """The vote of this process, and the sum of all votes that the last step has seen."""
 
     def __init__(self) -> None:
@@ -32,11 +38,11 @@ class StopVote:
         self._mine.assign(_INTERRUPTED if interrupted else _STOP)
 
     @property
-    def agreed(self) -> bool:
+    def agreed(self) -> bool:  # type: ignore[override]
         return float(self._seen.numpy()) > 0
 
     @property
-    def interrupted(self) -> bool:
+    def interrupted(self) -> bool:  # type: ignore[override]
         """Whether somebody was told to end, as opposed to having found the training finished."""
         return float(self._seen.numpy()) >= _INTERRUPTED
 
@@ -56,6 +62,9 @@ class StopVote:
             resource=self._seen.handle, value=tf.cast(votes, tf.float32)
         )
 
-    def none_seen(self) -> tf.Tensor:
+    def in_loops(self, step: Callable[..., tf.Tensor]) -> Any:
+        return collectives.outside_of_loops(step)
+
+    def unless_agreed(self, condition: tf.Tensor) -> tf.Tensor:
         seen = tf.raw_ops.ReadVariableOp(resource=self._seen.handle, dtype=tf.float32)
-        return tf.equal(seen, 0.0)
+        return condition & tf.equal(seen, 0.0)

@@ -13,49 +13,15 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimand.engine.distributed.mirrored import copies
-from estimand.engine.distributed.replicas import (
-    for_each,
-    number_of_worker,
-    workers,
-)
+from estimand.engine.distributed.replicas import for_each, number_of_worker, workers
+from estimand.engine.distribution import Team
+from estimand.engine.tracing.placement import copies
 
 _NONE = -1
 _SUMMABLE = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64)
 
 
-class Team:
-    """This process by itself: what it says goes."""
-
-    size = 1
-    number = 0
-
-    @staticmethod
-    def of(strategy: tf.distribute.Strategy | None) -> Team:
-        """The team that trains under `strategy`."""
-        return _Several(strategy) if strategy is not None and workers(strategy) > 1 else Team()
-
-    @property
-    def is_chief(self) -> bool:
-        """Whether this is the one that decides, and that writes to model_dir."""
-        return self.number == 0
-
-    def from_chief(self, values: Sequence[int]) -> list[int]:
-        """What the chief gave for `values`."""
-        return [int(value) for value in values]
-
-    def least(self, value: int | None) -> int | None:
-        """The smallest that anyone gave; None counts as endless."""
-        return value
-
-    def wait(self) -> None:
-        """Until all have come here."""
-
-    def take_from_chief(self, variables: Sequence[tf.Variable]) -> None:
-        """Give `variables` the values that they have in the chief."""
-
-
-class _Several(Team):
+class SeveralProcesses(Team):
     """This process and the others. Each method must be called by all, in the same order."""
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:

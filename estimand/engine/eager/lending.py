@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +35,12 @@ class Metrics:
     """The v1 metrics of a run: each keeps its variables from step to step."""
 
     calls: list[Callable[..., Any]] = field(default_factory=list)
+    variables: dict[str, Any] = field(default_factory=dict)  # by the number of the call and name
     counters: set[int] = field(default_factory=set)  # ids of their variables
+
+    def clear(self) -> None:
+        self.calls.clear()
+        self.variables.clear()
 
 
 @dataclass
@@ -248,6 +253,7 @@ def _eager_metric(original: Callable[..., Any]) -> Callable[..., Any]:
         known = step.metrics.calls
         if number == len(known):
             known.append(_build_metric(original, args, kwargs, step))
+        step.variables.local.update(step.metrics.variables)
         with step.tape.stop_recording():
             return known[number](tensors)
 
@@ -280,6 +286,7 @@ def _build_metric(
     read_value = wrapped.prune([], [value])
     keep = (built["variables"], store)
     step.metrics.counters |= {id(v) for v in built["variables"].by_name.values()}
+    _start_metric(built["variables"].by_name, step)
 
     def call(tensors: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         assert keep
@@ -287,3 +294,15 @@ def _build_metric(
         return read_value()[0], updated
 
     return call
+
+
+def _start_metric(variables: Mapping[str, Any], step: Step) -> None:
+    """At its first value, or at the one that an interrupted run had come to."""
+    for name, variable in variables.items():
+        key = f"metrics/{len(step.metrics.calls)}/{name}"
+        variable._estimand_first_value = variable.read_value()
+        held = (step.variables.kept_local or {}).pop(key, None)
+        if held is not None:
+            with eager_writes.at_once():
+                variable.assign(held.read_value())
+        step.metrics.variables[key] = variable

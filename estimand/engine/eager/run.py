@@ -7,9 +7,9 @@ help for that (`lending`); what it writes is written when it is asked for (`writ
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -18,6 +18,7 @@ from estimand.core.errors import ModelFnError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.core.tf_private import kerases
+from estimand.engine.distribution import Distribution, Stop
 from estimand.engine.eager import summaries as eager_summaries
 from estimand.engine.eager import writes as eager_writes
 from estimand.engine.eager.lending import Metrics, Step, lent_to, step_under_way
@@ -33,7 +34,12 @@ _v1 = tf.compat.v1
 
 @dataclass
 class EagerTrace:
-    """What saving and restoring need to know of a model that is run eagerly."""
+    """One call of a model function that runs eagerly; answers as a traced one does."""
+
+    runs_eagerly: ClassVar[bool] = True
+    # It never runs beside others.
+    distribution: ClassVar[Distribution] = Distribution()
+    elsewhere: ClassVar[bool] = False
 
     mode: str
     spec: EstimatorSpec
@@ -45,7 +51,23 @@ class EagerTrace:
     # Of all others, by their identity.
     at_start: dict[int, tf.Tensor] = field(default_factory=dict)
     draws: randomness.Draws | None = None
-    stop: None = None  # it never runs beside others
+    stop: Stop = field(default_factory=Stop)
+
+    @property
+    def graph(self) -> tf.Graph:
+        """Holds its collections, and no ops."""
+        return self.variables.graph
+
+    @contextlib.contextmanager
+    def as_default(self) -> Iterator[tf.Graph]:
+        """Eager mode, in which `tf.compat.v1.train.get_global_step()` finds the model's."""
+        with self.graph.as_default(), tf_private.eager_mode():
+            yield self.graph
+
+    at_a_look = as_default
+
+    def step_now(self) -> int:
+        return int(self.global_step.numpy())
 
     def value_before(self, name: str) -> tf.Tensor:
         """What a variable held before this step."""
@@ -54,7 +76,7 @@ class EagerTrace:
         return eager_writes.value_before(variable, self.at_start) if outside is None else outside
 
     def collection(self, name: str) -> list[Any]:
-        return list(dict.fromkeys(self.variables.graph.get_collection(name)))
+        return list(dict.fromkeys(self.graph.get_collection(name)))
 
 
 @dataclass
@@ -124,7 +146,11 @@ class EagerRunner:
     def start_anew(self) -> None:
         """Forget metrics and local variables, as at the start of an evaluation."""
         self._local.clear()
-        self._metrics.calls.clear()
+        self._metrics.clear()
+
+    def go_on_with(self, local: Mapping[str, EngineVariable]) -> None:
+        """Local variables of an interrupted run, those of metrics too, keep their values."""
+        self._local.update(local)
 
 
 def minimize(optimizer: Any, loss: tf.Tensor, variables: Sequence[Any] | None) -> Any:

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from estimand.core.swapping import Swap, swapped
 from estimand.engine.running import faults
-from estimand.engine.tracing.trace import TensorSummary, collect_v2_summaries
+from estimand.engine.tracing.summaries import TensorSummary, collect_v2_summaries
 
 _v1 = tf.compat.v1
 _raw = tf.raw_ops

@@ -24,10 +24,10 @@ def in_blocks(dataset: tf.data.Dataset) -> tf.data.Dataset:
     [255, 299]
     """
     behind = tf_private.prefetched(dataset)
-    found = tf_private.rows_in_order(dataset if behind is None else behind)
-    if found is None:
+    in_order = tf_private.rows_in_order(dataset if behind is None else behind)
+    if in_order is None:
         return dataset
-    tensors, size, drop_remainder = found
+    tensors, size, drop_remainder = in_order
     if size < _SMALLEST_BATCH:
         return dataset
     rows = tf.compat.dimension_value(tf.nest.flatten(tensors)[0].shape[0])

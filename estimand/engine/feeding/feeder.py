@@ -6,7 +6,7 @@ import contextlib
 import functools
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -16,12 +16,14 @@ from estimand.core.errors import CheckpointError, InputError
 from estimand.engine.checkpoints.api import Entry, Wanted, read_tensors
 from estimand.engine.feeding.block_slicing import in_blocks
 from estimand.engine.feeding.fingerprint import Batches, Fingerprint, batches_of
-from estimand.engine.tracing.trace import flatten_batch
+from estimand.engine.feeding.supply import Supply, repeating
+from estimand.engine.tracing.batches import flatten_batch
 
 _log = logging.getLogger("tensorflow")
 
 _KEY = "iterator"
 _PREFETCH = 2
+_MANY = 10**9
 # tf.data's policies on state outside of the pipeline.
 _IGNORE_EXTERNAL_STATE = 1
 _FAIL_ON_EXTERNAL_STATE = 2
@@ -49,8 +51,9 @@ class Feeder:
     given at once, and counted, are as many batches of the input, one for each.
     """
 
-    # Whether its iterator stands where the training does.
+    # Whether its iterator stands where the training does; by what such a position is known.
     has_position = True
+    kind = "iterator"
 
     def __init__(
         self,
@@ -65,7 +68,8 @@ class Feeder:
         self._unpack = unpack
         self._keep_alive = keep_alive  # what the pipeline uses but does not own
         self._with_labels = with_labels
-        self.dataset = lean(dataset)
+        self._given = dataset
+        self.dataset = self._pipeline(dataset)
         self.iterator = iter(self.dataset)
         self.handle = _handle(self.iterator)
         self.batches = 0
@@ -98,6 +102,18 @@ class Feeder:
         features, labels = self._unpack(element)
         return flatten_batch(features, labels if self._with_labels else None)
 
+    def _pipeline(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
+        """What is iterated over."""
+        return lean(dataset)
+
+    def supply(self, steps: int) -> Supply:
+        """Batches for the next `steps` steps or fewer, which are counted by who takes them."""
+        return Supply("iterator", [self.iterator], [self.handle], self._draw, steps)
+
+    def _draw(self, given: Sequence[Any], number: tf.Tensor) -> list[tf.Tensor]:
+        del number  # whichever comes next
+        return self.draw(given[0])
+
     def draw(self, iterator: Any) -> list[tf.Tensor]:
         """A batch for each replica, in the function being built around `iterator`."""
         batches = [self.flatten(iterator.get_next()) for _ in range(self.replicas)]
@@ -109,6 +125,14 @@ class Feeder:
         self.batches += 1
         return batches
 
+    def in_hand(self) -> Supply:
+        """For one step, taken now: several functions may draw the same batch from it."""
+        return repeating(self.next_batch(), 1)
+
+    def on_trial(self, batch: Sequence[tf.Tensor]) -> Supply:
+        """Batches like `batch`, none of which is taken away from the training."""
+        return repeating(batch, _MANY)
+
     def next_batches(self) -> list[list[tf.Tensor]]:
         """Batches for as many replicas as there still are some for; none at the end."""
         batches: list[list[tf.Tensor]] = []
@@ -118,10 +142,36 @@ class Feeder:
         self.batches += bool(batches)
         return batches
 
-    def next_element(self) -> Any:
-        element = self.iterator.get_next()
-        self.batches += 1
-        return element
+    def position(self, external_state_policy: int) -> list[Entry] | None:
+        """What to save, to go on from here; None: between epochs, where the next order is lost."""
+        state = tf.raw_ops.SerializeIterator(
+            resource_handle=self.handle, external_state_policy=external_state_policy
+        )
+        if self._shuffles_to_keep and tf_private.shuffles_kept(state) < self._shuffles_to_keep:
+            return None
+        return [Entry(_KEY, state)]
+
+    @functools.cached_property
+    def _shuffles_to_keep(self) -> int:
+        return tf_private.shuffles_to_keep(self._given)
+
+    def pass_over(self, batches: int) -> None:
+        """Go to where so many batches have been given, from the start."""
+        _take(self.iterator, tf.constant(batches * self.replicas, tf.int64))
+        self.batches = batches
+
+    def go_to(self, prefix: str, batches: int, *, try_out: bool) -> None:
+        """Go to a position that was saved after so many batches.
+
+        `try_out`: see first whether elements that fit come from it.
+        """
+        state = read_tensors(prefix, [Wanted(_KEY, tf.variant, None)])[0]
+        tf.raw_ops.DeserializeIterator(resource_handle=self.handle, serialized=state)
+        if try_out:
+            with contextlib.suppress(tf.errors.OutOfRangeError):
+                self.iterator.get_next()
+            tf.raw_ops.DeserializeIterator(resource_handle=self.handle, serialized=state)
+        self.batches = batches
 
 
 def lean(dataset: tf.data.Dataset) -> tf.data.Dataset:
@@ -160,7 +210,9 @@ class InputPosition:
         record = {"kind": "count", **self._place()}
         if self._savable:
             try:
-                return [Entry(_KEY, self._serialize())], {**record, "kind": "iterator"}
+                entries = self._serialize()
+                if entries is not None:
+                    return entries, {**record, "kind": self._feeder.kind}
             except tf.errors.OpError as error:
                 self._savable = False
                 self._tell_that_it_counts(_reason(error))
@@ -201,11 +253,9 @@ class InputPosition:
     def _sizes(self) -> Batches | None:
         return batches_of(self._dataset)
 
-    def _serialize(self) -> tf.Tensor:
+    def _serialize(self) -> list[Entry] | None:
         try:
-            return tf.raw_ops.SerializeIterator(
-                resource_handle=self._feeder.handle, external_state_policy=self._policy
-            )
+            return self._feeder.position(self._policy)
         except tf.errors.FailedPreconditionError:
             if self._policy == _IGNORE_EXTERNAL_STATE or not _only_counts(self._feeder.dataset):
                 raise
@@ -213,15 +263,10 @@ class InputPosition:
             return self._serialize()
 
     @staticmethod
-    def restore(feeder: Feeder, prefix: str, *, try_out: bool = False) -> None:
-        """Go to a saved position; `try_out`: see first whether elements that fit come from it."""
+    def restore(feeder: Feeder, prefix: str, batches: int, *, try_out: bool = False) -> None:
+        """Go to a position, saved after so many `batches`; InputError where it does not fit."""
         try:
-            state = read_tensors(prefix, [Wanted(_KEY, tf.variant, None)])[0]
-            tf.raw_ops.DeserializeIterator(resource_handle=feeder.handle, serialized=state)
-            if try_out:
-                with contextlib.suppress(tf.errors.OutOfRangeError):
-                    feeder.iterator.get_next()
-                tf.raw_ops.DeserializeIterator(resource_handle=feeder.handle, serialized=state)
+            feeder.go_to(prefix, batches, try_out=try_out)
         except (tf.errors.OpError, CheckpointError) as error:
             raise InputError(
                 "The saved position of the input pipeline does not fit this input_fn "
@@ -238,6 +283,17 @@ def _only_counts(dataset: tf.data.Dataset) -> bool:
 def _reason(error: tf.errors.OpError) -> str:
     """What TensorFlow says of the pipeline, without where in TensorFlow it says so."""
     return error.message.splitlines()[0].rpartition("}} ")[2].partition(" [Op:")[0][:200]
+
+
+@tf.function(autograph=False)
+def _take(iterator: Any, count: tf.Tensor) -> tf.Tensor:
+    def take(number: tf.Tensor) -> tuple[tf.Tensor]:
+        taken = tf.nest.flatten(iterator.get_next(), expand_composites=True)
+        with tf.control_dependencies(taken):
+            return (number + 1,)
+
+    start = tf.zeros([], tf.int64)
+    return tf.while_loop(lambda number: number < count, take, (start,), parallel_iterations=1)[0]
 
 
 def _handle(iterator: Any) -> tf.Tensor:

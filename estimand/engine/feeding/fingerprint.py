@@ -146,8 +146,8 @@ def _fixed_rows(spec: Any) -> int | None:
 def _stages(dataset: tf.data.Dataset) -> Iterator[Stage]:
     stage = stage_of(dataset)
     yield stage
-    for one in stage.inputs:
-        yield from _stages(one)
+    for before in stage.inputs:
+        yield from _stages(before)
 
 
 def _arrangement(stage: Stage) -> str:
@@ -197,7 +197,9 @@ def _contents(tensor: tf.Tensor) -> _Contents:
     what = f"{tensor.dtype.name} {tensor.shape}"
     if tensor.dtype == tf.string:
         return _texts(tensor, what)
-    values = np.asarray(memoryview(tensor) if tensor.dtype != tf.bfloat16 else tensor.numpy())
+    # Without a copy, where NumPy knows the type by itself: bfloat16 and smaller ones it does not.
+    added = np.dtype(tensor.dtype.as_numpy_dtype).isbuiltin == 2
+    values = np.asarray(tensor.numpy() if added else memoryview(tensor))
     flat = values.reshape(-1).view(np.uint8)
     if flat.size > _WHOLE:
         step, piece = flat.size // _PIECES, _WHOLE // _PIECES

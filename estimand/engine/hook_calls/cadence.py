@@ -36,6 +36,11 @@ class Cadence:
 def every(steps: int | None = None, *, secs: float | None = None, at_start: bool = True) -> Cadence:
     """Declare how often a hook looks, so that the steps in between run at full speed.
 
+    Args:
+      steps: steps between two looks.
+      secs: seconds between two looks.
+      at_start: whether to look at the first step, too.
+
     >>> import estimand as est
     >>> class PrintLoss(est.SessionRunHook):
     ...     cadence = est.every(steps=100)
@@ -75,6 +80,13 @@ class Schedule:
             return max(1, from_step + period - step)
         assert self._cadence.secs is not None
         return 1 if now >= self._last_time + self._cadence.secs else None
+
+    def is_due(self, step: int, now: float) -> bool:
+        """Whether the time has come, at `step`; of a cadence whose first look was at the start."""
+        assert self._cadence is not None
+        if self._cadence.steps is not None:
+            return step >= self._last_step + self._cadence.steps
+        return self.due_in(step, now) is not None
 
     def looked(self, step: int, now: float) -> None:
         self._looked, self._last_step, self._last_time = True, step, now

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
-from estimand.engine.distributed.mirrored import copies
+from estimand.engine.tracing.placement import copies
 from estimand.engine.tracing.trace import Trace
 
 Values = Sequence[Any]
@@ -40,6 +40,9 @@ class FetchPlan:
     @property
     def key(self) -> tuple[str, ...]:
         return (*(f"read {id(v)}" for v in self.reads), *(f.name for f in self.graph_fetches))
+
+
+NOTHING = FetchPlan((), (), lambda reads, fetches: [])
 
 
 class _Collector:

@@ -11,21 +11,45 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import tensorflow as tf
 
-from estimand.engine.hook_calls import fetching
 from estimand.engine.hook_calls.cadence import Schedule
-from estimand.engine.hook_calls.session import TracedSession, resolve_feeds
-from estimand.engine.tracing.trace import Trace
+from estimand.engine.hook_calls.fetching import FetchPlan
+from estimand.engine.tracing.built_model import BuiltModel
 from estimand.engine.tracing.variables import VariableStore
 
 _train = tf.compat.v1.train
 SessionRunArgs = _train.SessionRunArgs
 ALSO = -1
+
+
+class RunningLoop(Protocol):
+    """What hooks made for these loops may ask of the one they run in."""
+
+    motionless_steps: int
+
+    @property
+    def trace(self) -> BuiltModel: ...
+
+    @property
+    def hooks(self) -> list[Any]: ...
+
+    @property
+    def saves_by_itself(self) -> bool:
+        """Whether no hook takes the checkpoints."""
+
+    def global_step(self) -> int: ...
+
+    def save_checkpoint(self, step: int, **options: Any) -> str: ...
+
+    def save_now(self) -> None:
+        """Take a checkpoint out of turn, unless this step has one."""
+
+    def request_stop(self, reason: str) -> None: ...
 
 
 class LoopBound:
@@ -40,11 +64,27 @@ class LoopBound:
 
     stop_step: int | None = None
 
-    def bind(self, loop: Any) -> None:
+    def bind(self, loop: RunningLoop) -> None:
         """Take the loop that is about to run."""
 
     def check(self, loss: float, step: int) -> None:
         """Look at the loss of the last step."""
+
+
+class HookSession(Protocol):
+    """What hooks get as their session, and what resolves the things they ask for."""
+
+    @property
+    def trace(self) -> BuiltModel: ...
+
+    @property
+    def graph(self) -> tf.Graph: ...
+
+    def run(self, fetches: Any, feed_dict: Any = None) -> Any: ...
+
+    def plan(self, fetches: dict[int, Any]) -> FetchPlan: ...
+
+    def feeds(self, feed_dict: dict[Any, Any]) -> tuple[list[Any], list[tf.Tensor]]: ...
 
 
 @dataclass
@@ -52,7 +92,7 @@ class Look:
     """What the hooks that look at one step asked for."""
 
     contexts: list[tuple[Any, Any, bool]] = field(default_factory=list)
-    plan: fetching.FetchPlan | None = None
+    plan: FetchPlan | None = None
     feeds: list[tf.Tensor] = field(default_factory=list)
     feed_values: list[tf.Tensor] = field(default_factory=list)
 
@@ -63,27 +103,31 @@ class HookRunner:
     def __init__(
         self,
         hooks: Sequence[Any],
-        trace: Trace,
-        session: TracedSession,
+        session: HookSession,
         clock: Callable[[], float] = time.monotonic,
         store: VariableStore | None = None,
     ) -> None:
         self.hooks = list(hooks)
-        self._trace = trace
-        self._session = session
+        self.session = session
         self._clock = clock
         self._store = store
         self._schedules: list[Schedule] = []
-        self._plans: dict[Any, fetching.FetchPlan] = {}
         self.stop_requested = False
         self.graph_changed = False  # by a user's hook, which will do the same next time
 
-    def begin(self) -> None:
+    @contextlib.contextmanager
+    def extending(self) -> Iterator[tf.Graph]:
+        """Inside, the graph may still be changed."""
         with contextlib.ExitStack() as stack:
-            graph = stack.enter_context(self._trace.as_default())
+            trace = self.session.trace
+            graph = stack.enter_context(trace.as_default())
             if self._store is not None:
-                stack.enter_context(self._store.extending(self._trace.variables))
-            variables = self._trace.variables.by_name
+                stack.enter_context(self._store.extending(trace.variables))
+            yield graph
+
+    def begin(self) -> None:
+        variables = self.session.trace.variables.by_name
+        with self.extending() as graph:
             for hook in self.hooks:
                 before = len(graph.get_operations()), len(variables)
                 hook.begin()
@@ -93,9 +137,9 @@ class HookRunner:
 
     def after_create_session(self, start_step: int) -> None:
         coordinator = _train.Coordinator()
-        with self._trace.as_default():
+        with self.session.trace.as_default():
             for hook in self.hooks:
-                hook.after_create_session(self._session, coordinator)
+                hook.after_create_session(self.session, coordinator)
         now = self._clock()
         self._schedules = [
             Schedule(getattr(hook, "cadence", None), start_step, now) for hook in self.hooks
@@ -128,9 +172,9 @@ class HookRunner:
         feed_dict: dict[Any, Any] = {}
         if also is not None:
             fetches[ALSO] = also
-        with _default(self._trace.graph):  # hooks look up tensors here, too
+        with self.session.trace.at_a_look():  # hooks look up tensors here, too
             for hook in due:
-                context = _train.SessionRunContext(SessionRunArgs(None), self._session)
+                context = _train.SessionRunContext(SessionRunArgs(None), self.session)
                 request = hook.before_run(context)
                 if request is not None:
                     if not isinstance(request, SessionRunArgs):
@@ -139,12 +183,12 @@ class HookRunner:
                     _merge_feeds(feed_dict, request.feed_dict)
                 self.stop_requested |= context.stop_requested
                 look.contexts.append((hook, context, request is not None))
-        look.feeds, look.feed_values = resolve_feeds(self._trace, feed_dict)
-        look.plan = self._plan(fetches)
+        look.feeds, look.feed_values = self.session.feeds(feed_dict)
+        look.plan = self.session.plan(fetches)
         return look
 
     def after_run(self, look: Look, fetched: dict[int, Any], step: int) -> None:
-        with _default(self._trace.graph):
+        with self.session.trace.at_a_look():
             for index, (hook, context, _) in enumerate(look.contexts):
                 values = _train.SessionRunValues(
                     results=fetched.get(index), options=None, run_metadata=None
@@ -158,39 +202,9 @@ class HookRunner:
                 schedule.looked(step, now)
 
     def end(self) -> None:
-        with self._trace.as_default():
+        with self.session.trace.as_default():
             for hook in self.hooks:
-                hook.end(self._session)
-
-    def _plan(self, fetches: dict[int, Any]) -> fetching.FetchPlan:
-        leaves = tf.nest.flatten(fetches)
-        # Hooks ask for the same things again and again; resolving names is not free. Graph
-        # elements live as long as the trace, so their identity is a safe key.
-        key = (
-            tuple(leaf if isinstance(leaf, str) else id(leaf) for leaf in leaves),
-            tuple(fetches),
-            *(_shape_of(f) for f in fetches.values()),
-        )
-        if key not in self._plans:
-            self._plans[key] = fetching.plan(self._trace, fetches)
-        return self._plans[key]
-
-
-def _default(graph: tf.Graph) -> contextlib.AbstractContextManager[Any]:
-    """The graph as default one, without what a function graph sets up to be built further.
-
-    At every look this would cost more than the hooks themselves.
-    """
-    return tf.Graph.as_default(graph)
-
-
-def _shape_of(structure: Any) -> Any:
-    """A hashable picture of how a structure of fetches is nested."""
-    if isinstance(structure, dict):
-        return (type(structure), tuple((k, _shape_of(structure[k])) for k in structure))
-    if isinstance(structure, (list, tuple)):
-        return (type(structure), tuple(_shape_of(s) for s in structure))
-    return None
+                hook.end(self.session)
 
 
 def _merge_feeds(feed_dict: dict[Any, Any], more: dict[Any, Any] | None) -> None:

@@ -29,6 +29,7 @@ class TracedSession(tf_private.SessionInterface):
         self.next_batch = next_batch
         self.on_run: Callable[[], None] = lambda: None
         self.raw_session = self
+        self._plans: dict[Any, fetching.FetchPlan] = {}
 
     @property
     def graph(self) -> tf.Graph:
@@ -54,6 +55,25 @@ class TracedSession(tf_private.SessionInterface):
                 values = self._run_graph(fetch_plan.graph_fetches, feed_dict or {})
             return fetch_plan.rebuild(read_values, values)
 
+    def plan(self, fetches: dict[int, Any]) -> fetching.FetchPlan:
+        """What hooks fetch, by their numbers, resolved against the graph.
+
+        They ask for the same things again and again, and resolving names is not free. Graph
+        elements live as long as the trace, so their identity is a safe key.
+        """
+        key = (
+            tuple(f if isinstance(f, str) else id(f) for f in tf.nest.flatten(fetches)),
+            tuple(fetches),
+            *(_shape_of(f) for f in fetches.values()),
+        )
+        if key not in self._plans:
+            self._plans[key] = fetching.plan(self.trace, fetches)
+        return self._plans[key]
+
+    def feeds(self, feed_dict: dict[Any, Any]) -> tuple[list[Any], list[tf.Tensor]]:
+        """Graph tensors to be fed, and their values."""
+        return resolve_feeds(self.trace, feed_dict)
+
     def _run_graph(self, graph_fetches: tuple[Any, ...], feed_dict: dict[Any, Any]) -> list[Any]:
         if not graph_fetches:
             return []
@@ -77,6 +97,15 @@ class TracedSession(tf_private.SessionInterface):
         ]
 
 
+def _shape_of(structure: Any) -> Any:
+    """A hashable picture of how a structure of fetches is nested."""
+    if isinstance(structure, dict):
+        return (type(structure), tuple((k, _shape_of(structure[k])) for k in structure))
+    if isinstance(structure, (list, tuple)):
+        return (type(structure), tuple(_shape_of(s) for s in structure))
+    return None
+
+
 def resolve_feeds(trace: Trace, feed_dict: dict[Any, Any]) -> tuple[list[Any], list[tf.Tensor]]:
     """Graph tensors to be fed, and their values as eager tensors."""
     feeds, values = [], []
@@ -86,9 +115,9 @@ def resolve_feeds(trace: Trace, feed_dict: dict[Any, Any]) -> tuple[list[Any], l
             given = list(value) if not tf.is_tensor(value) else tf.nest.flatten(value, True)
         else:
             parts, given = [key], [value]
-        for part, one in zip(parts, given, strict=True):
+        for part, fed in zip(parts, given, strict=True):
             tensor = trace.graph.as_graph_element(part, allow_operation=False)
             feeds.append(tensor)
-            array = one if tf.is_tensor(one) else np.asarray(one)
+            array = fed if tf.is_tensor(fed) else np.asarray(fed)
             values.append(tf.convert_to_tensor(array, dtype=tensor.dtype))
     return feeds, values

@@ -142,8 +142,10 @@ def _sentence_on_labels(text: str) -> str:
     largest = int(number[2])
     too_large = float(number[4] or number[5]) > largest
     rule = number[1] if too_large else "Labels must be >= 0"
-    found = f"{number[3][0].lower()}{number[3][1:]}{number[6]}"
-    return f"{rule}: {found}. This model takes labels from 0 to {largest}; n_classes says so."
+    what_was_given = f"{number[3][0].lower()}{number[3][1:]}{number[6]}"
+    return (
+        f"{rule}: {what_was_given}. This model takes labels from 0 to {largest}; n_classes says so."
+    )
 
 
 def _unescaped(text: str) -> str:
@@ -174,10 +176,10 @@ def unfit_for_histogram(name: str, what: str = "Nan") -> str:
     >>> unfit_for_histogram("weights")[:39]
     'Nan in summary histogram for: weights: '
     """
-    found = "NaN" if what == "Nan" else "infinity"
+    unfit = "NaN" if what == "Nan" else "infinity"
     return (
         f"{what} in summary histogram for: {name}: the tensor that model_fn gives to "
-        f"summary.histogram under this name has {found} among its values. Either the features "
+        f"summary.histogram under this name has {unfit} among its values. Either the features "
         "hold such a value, or training has diverged (a smaller learning rate, or clipped "
         "gradients, may help); to go on without summaries, set "
         "RunConfig(save_summary_steps=None)."

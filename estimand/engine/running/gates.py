@@ -12,9 +12,11 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.engine.distributed.mirrored import copies
+from estimand.engine.running import conditions, parts
+from estimand.engine.running.batch_checks import BatchChecks
 from estimand.engine.tracing import effects, op_kinds
 from estimand.engine.tracing.op_kinds import call_tree
+from estimand.engine.tracing.placement import copies
 from estimand.engine.tracing.trace import Trace
 
 Targets = Iterable[tf.Operation | tf.Tensor]
@@ -30,10 +32,8 @@ _UNCHECKED = (
     "EmptyTensorList", "Gather", "ResourceGather", "ResourceScatter", "Scatter", "Slice",
     "StridedSlice", "TensorList", "TensorScatter",
 )  # fmt: skip
-# What XLA makes of a label out of range is NaN: such labels are looked at before they go into the
-# compiled steps (see `whole_loop`), which can be done where they are part of the input.
-_OF_LABELS = "SparseSoftmaxCrossEntropyWithLogits"
-_HANDED_ON = ("Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "Cast")
+# XLA draws other numbers from the same key.
+_OTHER_NUMBERS = ("StatelessRandom", "StatelessTruncatedNormal")
 
 
 def needed(targets: Targets) -> list[tf.Operation]:
@@ -45,10 +45,9 @@ def device_problem(trace: Trace) -> str | None:
     """Why only TensorFlow's ordinary executor can run a trace; None: it is all on one CPU.
 
     The single-threaded executor knows one device, and that a CPU; what was not placed by the
-    user goes to a GPU as soon as there is one. It knows no switches, either, which conditions
-    inside of conditions are built of.
+    user goes to a GPU as soon as there is one.
     """
-    if trace.elsewhere or trace.strategy is not None:
+    if trace.elsewhere or trace.distribution.is_strategy:
         return "its variables are on several devices, or in other processes"
     present = {device.device_type for device in tf.config.list_logical_devices()} - {"CPU"}
     if present:
@@ -57,8 +56,8 @@ def device_problem(trace: Trace) -> str | None:
     placed = set()
     for node in call_tree(trace.graph):
         placed.add(node.device)
-        if node.attr["_lower_using_switch_merge"].b:
-            return f"it has a condition inside of a condition ({node.name})"
+        if (problem := conditions.problem(node)) is not None:
+            return problem
     for where in placed | {v.device for v in variables}:
         device = tf.DeviceSpec.from_string(where)
         if (device.device_type or "CPU", device.device_index or 0) != ("CPU", 0):
@@ -116,14 +115,19 @@ def compiling_problem(
             return f"the shape {shape} of its input is not fixed (try batch(drop_remainder=True))"
         if tensor.dtype in (tf.string, tf.variant, tf.resource):
             return f"its input has the type {tensor.dtype.name}"
-    ops = needed(targets)
-    labelled = labels_in_input(trace, ops)
-    for node, others in op_kinds.with_others(trace.graph, ops):
-        if not (_compiles_to_the_same(node, others, asked=asked) or node.name in labelled):
+    targets = list(targets)
+    part = trace.part(targets, shapes)
+    if part is None:
+        return "it does not fit the shapes of its batches"
+    checks = BatchChecks.of(trace, part)
+    part = checks.left_out(part)
+    for node, others in op_kinds.with_others(part):
+        if not (_compiles_to_the_same(node, others, asked=asked) or node.name in checks.labels):
             return f"it uses the op {node.op} ({node.name})"
-    run = {op.name for op in ops}
-    for op in ops:
-        if any(t.dtype == tf.string for t in op.outputs):
+    run = {node.name for node in part.node}
+    run |= {parts.op_of(name) for node in part.node for name in node.input}
+    for op in needed(targets):
+        if op.name in run and any(t.dtype == tf.string for t in op.outputs):
             return f"it computes with strings ({op.name})"
     for outer, inner in trace.graph.captures:  # type: ignore[attr-defined]
         if inner.op.name in run and not hasattr(outer, "numpy"):
@@ -131,22 +135,9 @@ def compiling_problem(
     return None
 
 
-def labels_in_input(trace: Trace, ops: Iterable[tf.Operation]) -> dict[str, tuple[int, int]]:
-    """By name of a loss that takes class numbers, where these are part of the input: of which, and
-    how many classes there are."""
-    inputs = {tensor.name: i for i, tensor in enumerate(trace.inputs)}
-    found = {}
-    for op in ops:
-        if op.type == _OF_LABELS:
-            classes, labels = tf.compat.dimension_value(op.inputs[0].shape[-1]), op.inputs[1]
-            while labels.op.type in _HANDED_ON:
-                labels = labels.op.inputs[0]
-            if labels.name in inputs and labels.dtype.is_integer and classes is not None:
-                found[op.name] = (inputs[labels.name], classes)
-    return found
-
-
 def _compiles_to_the_same(node: Any, others: Mapping[str, Any], *, asked: bool) -> bool:
+    if node.op.startswith(_OTHER_NUMBERS):
+        return False
     return (
         node.op in op_kinds.CALLS
         or node.op in ("Placeholder", "_Arg", "_Retval")

@@ -6,12 +6,14 @@ single-threaded executor; its ops, placed directly into the loop's body, cost no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from estimand.core import tf_private
+from estimand.engine.running import batch_shapes
+from estimand.engine.running.parts import is_plain_read
 from estimand.engine.running.simplifying import simplified
 from estimand.engine.tracing.randomness import is_twin
 
@@ -25,6 +27,7 @@ class GraphCopy:
         self._graph = graph
         self._definition = graph.as_graph_def()
         self._nodes = {node.name: node for node in self._definition.node}
+        self._functions = {f.signature.name for f in self._definition.library.function}
         self.size = len(graph.get_operations())
         self._captures = {
             inner.op.name: outer
@@ -47,13 +50,20 @@ class GraphCopy:
             feed.name: tf_private.capture(value) for feed, value in zip(feeds, values, strict=True)
         }
         wanted = [f.name for f in fetches if f.name not in fed]
-        part = simplified(self._part(wanted, fed), wanted, self._graph)
+        part, fits = self.part(wanted, {name: value.shape for name, value in fed.items()})
+        if not fits:  # with less known of the batch, it fails when it runs
+            fed = {
+                feed.name: tf.compat.v1.placeholder_with_default(fed[feed.name], feed.shape)
+                for feed in feeds
+            }
         if rewrite is not None:
             part = rewrite(part)
+            new = (f for f in part.library.function if f.signature.name not in self._functions)
+            tf_private.define_functions(new, self._graph)
         if feeds and _wait_for_batch(part, {feed.op.name for feed in feeds}):
             fed[f"^{_BATCH}"] = _all_there([fed[feed.name] for feed in feeds])
         used = {i.split(":")[0] for node in part.node for i in node.input}
-        for name in used & self._captures.keys():
+        for name in sorted(used & self._captures.keys()):  # the same in every process
             if f"{name}:0" not in fed:
                 fed[f"{name}:0"] = tf_private.capture(self._captures[name])
         needed = {k: v for k, v in fed.items() if k.split(":")[0] in used}  # of control, too
@@ -64,9 +74,20 @@ class GraphCopy:
         )
         return [fed[f.name] if f.name in fed else next(placed) for f in fetches]
 
+    def part(self, wanted: Sequence[str], batch: Mapping[str, tf.TensorShape]) -> tuple[Any, bool]:
+        """What computes `wanted` from a batch of these shapes, and whether it fits such a batch."""
+        taken = self._part(wanted, batch)
+        traced = {name: self._graph.get_tensor_by_name(name) for name in batch}
+        known = {name: shape.merge_with(traced[name].shape) for name, shape in batch.items()}
+        if all(known[name] == traced[name].shape for name in known):
+            return simplified(taken, wanted, self._graph), True
+        specs = {name: tf.TensorSpec(known[name], traced[name].dtype) for name in known}
+        shape_of = batch_shapes.for_batch(taken, self._graph, specs, self._captures)
+        return simplified(taken, wanted, self._graph, shape_of), shape_of is not None
+
     def _early(self, chosen: Sequence[Any]) -> set[str]:
         """The reads among nodes, with what they are computed from where that has no effects."""
-        early = {node.name for node in chosen if _is_plain_read(node)}
+        early = {node.name for node in chosen if is_plain_read(node)}
         known = {node.name: node for node in chosen}
         for node in chosen:
             if not _branches_read(node):
@@ -83,7 +104,7 @@ class GraphCopy:
                 early |= before
         return early
 
-    def _part(self, wanted: Sequence[str], fed: dict[str, tf.Tensor]) -> Any:
+    def _part(self, wanted: Sequence[str], fed: Collection[str]) -> Any:
         """The nodes that `wanted` need and that are not given from outside."""
         part = tf.compat.v1.GraphDef()
         part.versions.CopyFrom(self._definition.versions)
@@ -128,7 +149,7 @@ def _wait_for_batch(part: Any, given: set[str]) -> bool:
         new = [name for name in users.get(stack.pop(), ()) if name not in waiting]
         waiting.update(new)
         stack += new
-    early = [n for n in part.node if n.name not in waiting and not _is_plain_read(n)]
+    early = [n for n in part.node if n.name not in waiting and not is_plain_read(n)]
     early = [node for node in early if tf_private.is_stateful(node.op)]
     for node in early:
         node.input.append(f"^{_BATCH}")
@@ -141,10 +162,6 @@ def _all_there(values: Sequence[tf.Tensor]) -> tf.Tensor:
         return values[0]
     with tf.control_dependencies(values):
         return tf.constant(0, name=_BATCH)
-
-
-def _is_plain_read(node: Any) -> bool:
-    return node.op == "ReadVariableOp" and len(node.input) == 1
 
 
 def _branches_read(node: Any) -> bool:

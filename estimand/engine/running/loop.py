@@ -1,18 +1,23 @@
 """The training loop: the page to read first.
 
-    begin ─ after_create_session ─┐
+    begin ─ settle how to run ─ first checkpoint ─ after_create_session ─┐
                                   ▼
       ┌─ how many steps until a hook looks, the target, or the end of input? ── n
-      │    run n-1 steps in one call               (StepProgram.loop)
+      │    run n-1 steps in one call               (Program.loop)
       │    hooks: before_run                        what do they want to see?
-      │    run the n-th step with their fetches     (StepProgram.step)
-      │    hooks: after_run                         log, summarise, save, stop?
+      │    run the n-th step with their fetches     (Program.step)
+      │    maybe save                               (CheckpointTaker)
+      │    hooks: after_run                         log, summarise, stop?
       └─ until the target step, the end of input, a hook's stop, or a signal
                                   ▼
-                                 end                (final checkpoint)
+                     last checkpoint ─ end
 
 There is exactly one place where a checkpoint can be taken: between two blocks. What has been
 finished at that moment is therefore never in doubt.
+
+What a step is only its program knows: traced and run in this process (`running/program.py`),
+handed to workers (`distributed/parameter_servers_program.py`), or a call of the model function in
+Python (`eager/program.py`).
 """
 
 from __future__ import annotations
@@ -21,20 +26,22 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
-from estimand.engine.feeding.feeder import Feeder, Together
+from estimand.engine.checkpoints.taking import CheckpointTaker
+from estimand.engine.distribution import Team
+from estimand.engine.feeding.feeder import Feeder
 from estimand.engine.hook_calls import fetching
 from estimand.engine.hook_calls.runner import HookRunner, Look
 from estimand.engine.running.interrupts import Interrupts
 from estimand.engine.running.pace import Pace
-from estimand.engine.running.program import StepProgram
-from estimand.engine.tracing.trace import Trace
+from estimand.engine.running.program import StepResult
+from estimand.engine.tracing.built_model import BuiltModel
 
 _log = logging.getLogger("tensorflow")
 
@@ -46,50 +53,104 @@ _PATIENCE_STEPS = 1000
 OnFirstBatch = Callable[[list[tf.Tensor]], None]
 
 
+class Program(Protocol):
+    """Takes the steps of a run."""
+
+    @property
+    def trace(self) -> BuiltModel:
+        """The model as the last step left it."""
+
+    def loop(self, feeder: Any, steps: int) -> tuple[Any, int]:
+        """Run `steps` steps in one call; the loss of the last one, and the global step."""
+
+    def step(
+        self,
+        feeder: Any,
+        plan: fetching.FetchPlan,
+        feeds: Sequence[tf.Tensor] = (),
+        feed_values: Sequence[tf.Tensor] = (),
+        *,
+        keep_batch: bool = False,
+    ) -> StepResult:
+        """Run one step, with what hooks fetch and feed."""
+
+    def last_result(self) -> float | None:
+        """The loss of the last step before the input ended inside a block, where that is known."""
+
+
+class ReadyRun(Protocol):
+    """A run whose variables are filled and whose input is at its place; nothing has been run."""
+
+    @property
+    def program(self) -> Program: ...
+
+    @property
+    def feeder(self) -> Any: ...
+
+    @property
+    def team(self) -> Team:
+        """The processes that run the same steps."""
+
+    @property
+    def max_steps_per_call(self) -> int | None:
+        """At most so many steps between two looks at signals; None: by the clock."""
+
+    def settle(self, hooks: Sequence[Any], target: int | None) -> list[OnFirstBatch]:
+        """Hooks have begun, so the graph is complete: settle what depends on that. What is to be
+        done with the first batch, after its step."""
+
+    def mark_changed(self) -> None:
+        """The variables may have other values than before."""
+
+
 class TrainingLoop:
-    """Runs one call of `Estimator.train`."""
+    """Runs one call of `Estimator.train`.
+
+    Args:
+      run: what was made ready.
+      hooks: calls the hooks.
+      target_step: the step to end with; None: when the input does.
+      save_checkpoint: for hooks that save.
+      checkpoints: takes the checkpoints of the run; None where a hook does.
+      interrupts: the signals that end it.
+      on_block: told the step and the loss after each block.
+    """
 
     def __init__(
         self,
-        trace: Trace,
-        program: StepProgram,
-        feeder: Feeder,
+        run: ReadyRun,
         hooks: HookRunner,
         *,
         target_step: int | None,
-        model_dir: str | None,
         save_checkpoint: Callable[..., str],
+        checkpoints: CheckpointTaker | None,
         interrupts: Interrupts,
         on_block: Callable[[int, Any], None],
-        after_begin: Callable[[], OnFirstBatch | None] = lambda: None,
-        max_steps_per_call: int | None = None,
-        team: Together,
-        on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        self._team = team
-        self.trace = trace
-        self.model_dir = model_dir
         self.last_loss: Any = None
         self.motionless_steps = 0  # that did not move the global step
-        self._program = program
-        self._feeder = feeder
+        self._run = run
+        self._program = run.program
+        self._feeder: Feeder = run.feeder
         self._hooks = hooks
         self._target = target_step
         self._save = save_checkpoint
+        self._checkpoints = checkpoints
         self._interrupts = interrupts
         self._on_block = on_block
-        self._after_begin = after_begin
-        self._on_change = on_change
-        self._on_first_batch: OnFirstBatch | None = None
-        self._max_block = min(max_steps_per_call or _MAX_BLOCK_STEPS, _MAX_BLOCK_STEPS)
+        self._on_first_batch: list[OnFirstBatch] = []
+        self._max_block = min(run.max_steps_per_call or _MAX_BLOCK_STEPS, _MAX_BLOCK_STEPS)
         self._step = 0
         self._pace = Pace()
         self._increment = 1  # how far one training step moves the global step
         self._motionless = 0
         self._stop_reason: str | None = None
-        self._no_fetches = fetching.plan(trace, [])
 
     # What hooks may use
+
+    @property
+    def trace(self) -> BuiltModel:
+        return self._program.trace
 
     @property
     def hooks(self) -> list[Any]:
@@ -103,6 +164,17 @@ class TrainingLoop:
         with tf_private.eager_mode():
             return self._save(step, **options)
 
+    @property
+    def saves_by_itself(self) -> bool:
+        """Whether no hook does it."""
+        return self._checkpoints is not None
+
+    def save_now(self) -> None:
+        """Take a checkpoint out of turn, unless this step has one."""
+        step = self.global_step()
+        if self._checkpoints is not None and not self._checkpoints.has(step):
+            self._take_checkpoint(step)
+
     def request_stop(self, reason: str) -> None:
         self._stop_reason = reason
 
@@ -112,14 +184,19 @@ class TrainingLoop:
         """Train until the target, the end of input, a hook's wish or a signal."""
         for hook in self._hooks.bound:
             hook.bind(self)
+        if self._checkpoints is not None:
+            with self._hooks.extending():
+                self._checkpoints.begin()
         self._hooks.begin()
-        self._on_first_batch = self._after_begin()
+        self._on_first_batch = self._run.settle(self.hooks, self._target)
         self._step = self.global_step()
+        self._first_checkpoint()
         self._hooks.after_create_session(self._step)
         self._agree_on_the_end()
         # A hook may end the run the way an input does, by raising one of these.
         with contextlib.suppress(tf.errors.OutOfRangeError, StopIteration):
             self._run_blocks()
+        self._last_checkpoint()
         self._hooks.end()
 
     def _run_blocks(self) -> None:
@@ -137,10 +214,11 @@ class TrainingLoop:
 
     def _agree_on_the_end(self) -> None:
         """All processes end with the first one that reaches its last step or batch."""
-        if self.trace.stop is not None:
-            self.trace.stop.reset()
-            self._target = self._team.least(self._last_step())
-            self._feeder.agree(self._team)
+        self.trace.stop.reset()
+        team = self._run.team
+        if team.size > 1:
+            self._target = team.least(self._last_step())
+            self._feeder.agree(team)
 
     def _tell_what_is_left_over(self) -> None:
         if self._feeder.left_over:
@@ -166,11 +244,8 @@ class TrainingLoop:
         reached = last_step is not None and self._step >= last_step
         interrupted = self._interrupts.received is not None
         wanted = self._stop_reason is not None or self._hooks.stop_requested or interrupted
-        stop = self.trace.stop
-        if stop is None:
-            return reached or wanted
         if wanted and not reached:
-            stop.cast(interrupted=interrupted)  # all see it with the next step
+            self.trace.stop.cast(interrupted=interrupted)  # others see it with the next step
         return reached or self._stopped_together()
 
     def _last_step(self) -> int | None:
@@ -180,9 +255,10 @@ class TrainingLoop:
     def _block_length(self) -> int:
         """Steps until something has to happen; 0 when the input is known to be used up."""
         limits = [self._max_block, self._pace.steps_per_call]
-        look = self._hooks.steps_to_next_look(self._step)
-        if look is not None:
-            limits.append(math.ceil(look / self._increment))
+        looks = [self._hooks.steps_to_next_look(self._step)]
+        if self._checkpoints is not None:
+            looks.append(self._checkpoints.due_in(self._step))
+        limits += [math.ceil(look / self._increment) for look in looks if look is not None]
         last_step = self._last_step()
         if last_step is not None:
             limits.append(max(1, (last_step - self._step) // self._increment))
@@ -195,7 +271,7 @@ class TrainingLoop:
         batches = self._feeder.batches
         due = self._hooks.steps_to_next_look(self._step)
         looked_at = due is not None and due <= steps * self._increment
-        single = looked_at or self._on_first_batch is not None
+        single = looked_at or bool(self._on_first_batch)
         plain = steps - 1 if single else steps
         step = self._step
         look: Look | None = None
@@ -214,32 +290,61 @@ class TrainingLoop:
             steps = (step - self._step) // self._increment
             self._feeder.batches = batches + steps
         self._advance(step, steps)
-        self._check_loss()  # before a hook can save the variables of a diverged model
+        self._check_loss()  # before the variables of a diverged model can be saved
         self._on_block(self._step, self.last_loss)
+        self._maybe_save()
         if look is not None:
             self._hooks.after_run(look, fetched, self._step)
         return True
 
+    # Checkpoints: here, and by nobody else unless a hook was given that does it
+
+    def _maybe_save(self) -> None:
+        if self._checkpoints is not None and self._checkpoints.is_due(self._step):
+            self._take_checkpoint(self._step)
+
+    def _take_checkpoint(self, step: int) -> None:
+        assert self._checkpoints is not None
+        with self.trace.at_a_look():  # listeners look up tensors, as hooks do
+            if self._checkpoints.take(self._hooks.session, step, self.motionless_steps):
+                self.request_stop("a listener of checkpoints asked for it")
+
+    def _first_checkpoint(self) -> None:
+        if self._checkpoints is not None:
+            with self.trace.as_default() as graph:
+                if not self.trace.runs_eagerly:
+                    self._checkpoints.record_graph(graph)
+                self._checkpoints.take(self._hooks.session, self._step)
+
+    def _last_checkpoint(self) -> None:
+        if self._checkpoints is None:
+            return
+        with self.trace.as_default():
+            step = self.global_step()
+            if not self._checkpoints.has(step) or self._checkpoints.misses(self.motionless_steps):
+                self._checkpoints.take(self._hooks.session, step, self.motionless_steps)
+            self._checkpoints.end(self._hooks.session, step)
+
     def _stopped_together(self) -> bool:
-        return self.trace.stop is not None and self.trace.stop.agreed
+        return self.trace.stop.agreed
 
     def _single_step(self, look: Look | None) -> tuple[int, dict[int, Any]]:
         """Run the step that hooks look at; the global step after it and what they fetched."""
-        plan = self._no_fetches if look is None or look.plan is None else look.plan
-        if self._on_first_batch is None and look is not None and _fetches_nothing(look, plan):
+        plan = fetching.NOTHING if look is None or look.plan is None else look.plan
+        if not self._on_first_batch and look is not None and _fetches_nothing(look, plan):
             # The hooks only waited for this moment: no need to compile a step of its own.
             self.last_loss, step = self._program.loop(self._feeder, 1)
             return step, {}
-        first, self._on_first_batch = self._on_first_batch, None
+        first, self._on_first_batch = self._on_first_batch, []
         feeds = (look.feeds, look.feed_values) if look is not None else ([], [])
-        done = self._program.step(self._feeder, plan, *feeds, keep_batch=first is not None)
+        done = self._program.step(self._feeder, plan, *feeds, keep_batch=bool(first))
         self.last_loss = done.result
-        if first is not None:
-            first(done.batch)
+        for use in first:
+            use(done.batch)
         return done.global_step, done.fetched if look is not None else {}
 
     def _advance(self, step: int, steps: int) -> None:
-        self._on_change()
+        self._run.mark_changed()
         before, self._step = self._step, step
         moved = self._step - before
         if moved > 0:
@@ -270,7 +375,7 @@ class TrainingLoop:
         if self._motionless:  # then nobody can tell how many there were, or whether any
             self.motionless_steps += 1
         if self._motionless or self._step > before:
-            self._on_change()
+            self._run.mark_changed()
         if self._step > before and last is not None:
             self.last_loss = last
             self._check_loss()

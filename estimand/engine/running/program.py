@@ -14,10 +14,11 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.engine.distributed import collectives
 from estimand.engine.feeding.feeder import Feeder
+from estimand.engine.feeding.supply import Supply, repeating
 from estimand.engine.hook_calls.fetching import FetchPlan, to_numpy
-from estimand.engine.running import convolutions, gates, whole_loop
+from estimand.engine.running import conditions, convolutions, gates, whole_loop
+from estimand.engine.running.batch_checks import BatchChecks
 from estimand.engine.running.compiled import (
     BLOCK_MODES,
     ONEDNN,
@@ -31,6 +32,8 @@ from estimand.engine.tracing import effects
 from estimand.engine.tracing.trace import Trace
 
 __all__ = ["BLOCK_MODES", "ONEDNN", "PLAIN", "SINGLE_THREAD", "XLA", "StepProgram", "StepResult"]
+
+Rewrite = Callable[[Any], Any]  # of the message of what is placed
 
 # Of the ordinary ways; more show nothing more when they are measured.
 _MOST_STEPS_IN_TRIAL = 200
@@ -63,13 +66,14 @@ class StepProgram:
         self.pace = Pace()  # of an evaluation, which the next one goes on with
         self._result = result
         self._compiled: dict[Any, Compiled] = {}
-        # What computes fetches beside an XLA step, and what it changes and should not.
-        self._looks: dict[Any, tuple[Compiled, list[tf.Variable]]] = {}
+        self._give_their_batch: set[Any] = set()
         self._counts: dict[int, tf.Tensor] = {}
         # Holds the result of the last finished step, for inputs that may end inside a block.
         self._last_result: tf.Variable | None = None
         self.expect_batches_of(None)
-        self._wholes: dict[str, whole_loop.WholeLoop] = {}  # by the shapes of a batch
+        # By the shapes of a batch, and where it is taken from.
+        self._wholes: dict[tuple[str, str], whole_loop.WholeLoop] = {}
+        self._compilable: set[tuple[str, str]] = set()
 
     # Many steps
 
@@ -78,78 +82,95 @@ class StepProgram:
         if feeder.may_end_unexpectedly and self._last_result is None:
             self._last_result = tf.Variable(tf.zeros([], self._result.dtype), trainable=False)
 
-        def build(iterator: Any, count: tf.Tensor) -> Any:
-            result = self._steps(count, lambda: feeder.draw(iterator), self.block_mode)
-            return result, self.trace.global_step.read_value()
-
         self._before_steps()
         left = steps
         while left > 0:
-            now = min(left, self._whole.capacity) if self.block_mode == XLA else left
-            count = self._count(now)
+            supply = feeder.supply(left)
+            now = min(supply.steps, self._most_steps(supply))
             with self.trace.usage:
-                compiled = self._function("loop", build, feeder.iterator, count)
-                result, global_step = compiled(feeder.handle, count)
+                result, global_step = self._run(supply, now, self.block_mode)
             feeder.batches += now
             left -= now
         return result, int(global_step)
+
+    def _run(self, supply: Supply, steps: int, block_mode: str) -> list[tf.Tensor]:
+        """So many steps in one call: the result of the last one, and the global step."""
+
+        def build(*args: Any) -> Any:
+            *given, first, count = args
+            result = self._steps(supply, given, first, count, block_mode)
+            return result, self.trace.global_step.read_value()
+
+        key = ("loop", supply.form, block_mode, self._last_result is not None)
+        counts = self._count(supply.first), self._count(steps)
+        compiled = self._function(key, build, block_mode, *supply.signature, *counts)
+        return compiled(*supply.values, *counts)
+
+    def _most_steps(self, supply: Supply) -> int:
+        stacked = self.block_mode == XLA and not supply.by_number
+        return self._stacked.steps if stacked else supply.steps
 
     def last_result(self) -> float | None:
         """The result of the last step before the input ended inside a block."""
         return None if self._last_result is None else float(self._last_result.numpy())
 
-    def loop_on(self, batch: Sequence[tf.Tensor], steps: int, block_mode: str) -> tf.Tensor:
-        """Run `steps` steps on one and the same batch, in one call."""
-        count = self._count(steps)
-        key = ("loop_on", block_mode, self._shapes_key)
-        if key not in self._compiled:
-            self._compiled[key] = Compiled(
-                lambda n, *b: self._steps(n, lambda: list(b), block_mode), block_mode, count, *batch
-            )
-        return self._compiled[key](count, *batch)[0]
+    def try_out(self, supply: Supply, steps: int, block_mode: str) -> tf.Tensor:
+        """Run `steps` steps in one call, as `loop` would."""
+        return self._run(supply, steps, block_mode)[0]
 
-    def most_steps_at_once(self, block_mode: str) -> int:
-        return self._whole.capacity if block_mode == XLA else _MOST_STEPS_IN_TRIAL
+    def most_steps_at_once(self, supply: Supply, block_mode: str) -> int:
+        stacked = block_mode == XLA and not supply.by_number
+        most = self._stacked.steps if stacked else _MOST_STEPS_IN_TRIAL
+        return min(supply.steps, most)
 
     def expect_batches_of(self, batch_size: int | None) -> None:
         """All batches to come have so many rows, as far as that is certain."""
         self._batch_shapes = whole_loop.shapes_of_batch(self.trace, batch_size)
         self._shapes_key = str(self._batch_shapes)  # once: every step looks up its function
 
-    def compiling_problem(self, *, asked: bool) -> str | None:
+    def compiling_problem(self, supply: Supply, *, asked: bool) -> str | None:
         """Why XLA cannot compile the steps; None: it has done so."""
         shapes, targets = self._batch_shapes, [self._result, *self.targets]
         problem = gates.compiling_problem(self.trace, targets, shapes, asked=asked)
         if problem is not None:
             return problem
-        if whole_loop.too_large(self.trace, shapes):
-            return "its batches are too large"
-        if self._shapes_key in self._wholes:
+        if not supply.by_number:
+            if whole_loop.too_large(self.trace, shapes):
+                return "its batches are too large"
+            typed = zip(shapes, self.trace.inputs, strict=True)
+            supply = repeating([tf.zeros(shape, tensor.dtype) for shape, tensor in typed], 1)
+        key = (self._shapes_key, supply.form)
+        if key in self._compilable:
             return None
         try:
-            batch = [tf.zeros(spec.shape, spec.dtype) for spec in self._whole.batch_spec]
-            self.loop_on(batch, 0, XLA)
+            self.try_out(supply, 0, XLA)
         except (tf.errors.OpError, ValueError, TypeError) as error:
-            del self._wholes[self._shapes_key]
             return str(error).splitlines()[0][:300]
+        self._compilable.add(key)
         return None
 
     @property
-    def _whole(self) -> whole_loop.WholeLoop:
-        key = self._shapes_key
+    def _stacked(self) -> Supply:
+        """Batches that are stacked first, wherever they come from."""
+        return whole_loop.stacked(self.trace, self._batch_shapes)
+
+    def _whole(self, supply: Supply) -> whole_loop.WholeLoop:
+        key = (self._shapes_key, supply.form)
         if key not in self._wholes:
+            part = self.trace.part([self._result, *self.targets], self._batch_shapes)
+            checks = BatchChecks.of(self.trace, part)
+
+            def one_step(batch: list[tf.Tensor]) -> tf.Tensor:
+                return self._place_step(batch, checks.left_out)
+
             self._wholes[key] = whole_loop.WholeLoop(
-                self.trace,
-                self._batch_shapes,
-                self._place_step,
-                self._result.dtype,
-                [self._result, *self.targets],
+                self.trace, supply, one_step, self._result.dtype, checks
             )
         return self._wholes[key]
 
-    def _place_step(self, batch: list[tf.Tensor], block_mode: str = XLA) -> tf.Tensor:
+    def _place_step(self, batch: list[tf.Tensor], rewrite: Rewrite | None) -> tf.Tensor:
         fetches = [self._result, *self.targets]
-        placed = self.trace.place(fetches, self.trace.inputs, batch, _rewrite(block_mode))
+        placed = self.trace.place(fetches, self.trace.inputs, batch, rewrite)
         self._count_step(batch)
         return placed[0]
 
@@ -159,25 +180,32 @@ class StepProgram:
                 self.trace.draws.advance()
 
     def _steps(
-        self, steps: tf.Tensor, next_batch: Callable[[], list[tf.Tensor]], block_mode: str
+        self,
+        supply: Supply,
+        given: Sequence[Any],
+        first: tf.Tensor,
+        steps: tf.Tensor,
+        block_mode: str,
     ) -> tf.Tensor:
         if block_mode == XLA:
-            return self._whole.build(steps, next_batch)
+            if supply.by_number:
+                return self._whole(supply).build(supply, given, first, steps)
+            stack = self._stacked
+            batches = whole_loop.stack(stack, lambda number: supply.draw(given, number), steps)
+            return self._whole(stack).build(stack, batches, tf.constant(0), steps)
+        last = first + steps
 
         def body(index: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            place = self._place_step
-            if self.trace.stop is not None:
-                place = collectives.outside_of_loops(place)
-            result = place(next_batch(), block_mode)
+            place = self.trace.stop.in_loops(self._place_step)
+            result = place(supply.draw(given, index), rewrite_for(block_mode))
             if self._last_result is not None:
                 self._last_result.assign(result)
             return index + 1, result
 
         def go_on(index: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
-            stop = self.trace.stop
-            return index < steps if stop is None else (index < steps) & stop.none_seen()
+            return self.trace.stop.unless_agreed(index < last)
 
-        start = (tf.constant(0), tf.zeros([], self._result.dtype))
+        start = (first, tf.zeros([], self._result.dtype))
         return tf.while_loop(go_on, body, start, parallel_iterations=1)[1]
 
     # One step, with whatever is fetched beside it
@@ -193,31 +221,39 @@ class StepProgram:
     ) -> StepResult:
         """Run one step, with hooks' fetches and feeds; `keep_batch` also gives the batch."""
         self._before_steps()
+        looked_at = (plan.key, tuple(f.name for f in feeds), self.block_mode)
+        if keep_batch:
+            self._give_their_batch.add(looked_at)
+        # What was compiled for the first step, of which the batch was wanted, does for the others.
+        keep_batch = looked_at in self._give_their_batch
         if self.block_mode == XLA and not feeds:
             return self._look_and_step(feeder, plan, keep_batch)
-        key = (plan.key, tuple(f.name for f in feeds), keep_batch)
+        supply = feeder.supply(1)
+        first = self._count(supply.first)
+
+        def build(*args: Any) -> Any:
+            given, (number, *values) = args[: len(supply.values)], args[len(supply.values) :]
+            batch = supply.draw(given, number)
+            return self._step(batch, plan, feeds, values, keep_batch)
+
+        key = (plan.key, supply.form, tuple(f.name for f in feeds), keep_batch)
         with self.trace.usage:
             compiled = self._function(
-                key,
-                lambda i, *values: self._step(feeder, i, plan, feeds, values, keep_batch),
-                feeder.iterator,
-                *feed_values,
+                key, build, self.block_mode, *supply.signature, first, *feed_values
             )
-            result, global_step, *rest = compiled(feeder.handle, *feed_values)
+            result, global_step, *rest = compiled(*supply.values, first, *feed_values)
         feeder.batches += 1
         fetched, batch = as_asked(plan, rest)
         return StepResult(result, int(global_step), fetched, batch)
 
     def _step(
         self,
-        feeder: Feeder,
-        iterator: Any,
+        batch: list[tf.Tensor],
         plan: FetchPlan,
         feeds: Sequence[tf.Tensor],
         feed_values: Sequence[tf.Tensor],
         keep_batch: bool,
     ) -> list[tf.Tensor]:
-        batch = feeder.draw(iterator)
         given = dict(zip((t.name for t in self.trace.inputs), batch, strict=True))
         given |= dict(zip((t.name for t in feeds), feed_values, strict=True))
         fed = {t.name: t for t in (*self.trace.inputs, *feeds)}
@@ -227,7 +263,7 @@ class StepProgram:
 
         def place() -> list[tf.Tensor]:
             values = [given[n] for n in fed]
-            rewrite = _rewrite(self.block_mode)
+            rewrite = rewrite_for(self.block_mode)
             placed = self.trace.place(fetches, list(fed.values()), values, rewrite)
             self._count_step(batch)
             return placed
@@ -243,27 +279,29 @@ class StepProgram:
     # bit of the variables. What is fetched is computed beside it.
 
     def _look_and_step(self, feeder: Feeder, plan: FetchPlan, keep_batch: bool) -> StepResult:
-        batch = feeder.next_batch()
+        supply = feeder.in_hand()
         fetches = [f for f in plan.graph_fetches if not any(f is t for t in self.targets)]
-        values: list[tf.Tensor] = []
-        if plan.reads or fetches:
-            key = (plan.key, self._shapes_key)
-            if key not in self._looks:
-                build = lambda *b: [  # noqa: E731
-                    *(v.read_value() for v in plan.reads),
-                    *self.trace.place(fetches, self.trace.inputs, b),
-                ]
-                compiled = Compiled(build, SINGLE_THREAD, *batch)
-                self._looks[key] = compiled, self._written_twice(fetches)
-            look, undone = self._looks[key]
+
+        def build(*args: Any) -> Any:
+            *given, first, steps = args
+            batch = supply.draw(given, first)
+            reads = [v.read_value() for v in plan.reads]
+            undone = self._written_twice(fetches)
             before = [v.read_value() for v in undone]
-            values = look(*batch)
+            seen = self.trace.place(fetches, self.trace.inputs, batch, conditions.as_loops)
             for variable, value in zip(undone, before, strict=True):
-                variable.assign(value)
-        result = self.loop_on(batch, 1, XLA)
-        fetched, _ = as_asked(plan, values)
-        step = int(self.trace.global_step.read_value())
-        return StepResult(result, step, fetched, batch if keep_batch else [])
+                variable.assign(value, read_value=False)
+            result = self._steps(supply, given, first, steps, XLA)
+            step_after = self.trace.global_step.read_value()
+            return [result, step_after, *reads, *seen, *(batch if keep_batch else ())]
+
+        key = ("look", plan.key, supply.form, keep_batch)
+        counts = self._count(supply.first), self._count(1)
+        with self.trace.usage:
+            compiled = self._function(key, build, XLA, *supply.signature, *counts)
+            result, step, *rest = compiled(*supply.values, *counts)
+        fetched, batch = as_asked(plan, rest)
+        return StepResult(result, int(step), fetched, batch)
 
     def _written_twice(self, fetches: Sequence[tf.Tensor | tf.Operation]) -> list[tf.Variable]:
         """The variables that the step writes, and computing `fetches` that wait for it as well."""
@@ -280,12 +318,11 @@ class StepProgram:
         if self.trace.draws is not None:
             self.trace.draws.settle()
 
-    def _function(self, key: Any, build: Callable[..., Any], *args: Any) -> Compiled:
-        shapes = tuple((a.shape, a.dtype) for a in args[1:])
-        key = (key, shapes, self.block_mode, self._last_result is not None, self._shapes_key)
-        key = (*key, self.trace.binding)
+    def _function(self, key: Any, build: Callable[..., Any], mode: str, *args: Any) -> Compiled:
+        shapes = tuple((a.shape, a.dtype) for a in args if isinstance(a, tf.Tensor))
+        key = (key, shapes, mode, self._shapes_key, self.trace.binding)
         if key not in self._compiled:
-            self._compiled[key] = Compiled(build, self.block_mode, *args)
+            self._compiled[key] = Compiled(build, mode, *args)
         return self._compiled[key]
 
     def _count(self, steps: int) -> tf.Tensor:
@@ -294,9 +331,11 @@ class StepProgram:
         return self._counts[steps]
 
 
-def _rewrite(block_mode: str) -> Callable[[Any], Any] | None:
+def rewrite_for(block_mode: str) -> Rewrite | None:
     """What is done to the ops of a step before they are placed."""
-    return convolutions.with_onednn if block_mode == ONEDNN else None
+    rewrites = {ONEDNN: convolutions.with_onednn, SINGLE_THREAD: conditions.as_loops}
+    # What is not compiled, as a step that is fed, the single-threaded executor runs there.
+    return (rewrites | {XLA: conditions.as_loops}).get(block_mode)
 
 
 def _in_a_body(

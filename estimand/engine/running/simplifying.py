@@ -9,18 +9,24 @@ leaves every remaining op with exactly the inputs it had, whatever is fetched be
 
 - what depends on constants and static shapes only is computed once, by the same kernels;
 - ops that hand on their input are passed by;
-- waiting for an op that cannot fail is waiting for what it needs; so it goes if nobody uses it.
+- waiting for an op that cannot fail is waiting for what it needs; so it goes if nobody uses it;
+- what is computed twice is computed once (`repeats`);
+- tables are looked up where they are, not read whole (`tables`);
+- updates of variables take few passes over memory (`updates`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from estimand.engine.running import repeats, tables, updates
+from estimand.engine.running.batch_shapes import ShapeOf, as_traced
+from estimand.engine.running.parts import constant, in_order, op_of, tensor, waits_of
 from estimand.engine.tracing import op_kinds
 
 _log = logging.getLogger("tensorflow")
@@ -30,6 +36,8 @@ _OF_SHAPES = frozenset({"Shape", "Size", "Rank"})
 _SUMS = frozenset({"Sum", "Mean", "Prod", "Max", "Min"})
 # Loops of the v1 kind are cycles, which have no order: such graphs stay as they are.
 _CYCLIC = frozenset({"NextIteration", "RefNextIteration"})
+# Not defined for everything, but if they fail on constants they would do so in every step.
+_FAIL_AT_ONCE = frozenset({"DynamicStitch", "FloorDiv", "FloorMod", "GatherV2"})
 _LARGEST_CONSTANT = 1024  # elements
 # What they give may be larger than all they are given.
 _GROWS = ("BroadcastTo", "Fill", "LinSpace", "MirrorPad", "OneHot", "Pad", "Range", "Stateless",
@@ -38,61 +46,73 @@ _GROWS = ("BroadcastTo", "Fill", "LinSpace", "MirrorPad", "OneHot", "Pad", "Rang
 _MOST_TO_WAIT_FOR = 64
 
 
-def simplified(part: Any, fetches: Sequence[str], graph: tf.Graph) -> Any:
+def simplified(
+    part: Any, fetches: Sequence[str], graph: tf.Graph, shape_of: ShapeOf | None = None
+) -> Any:
     """What computes the same as `part`, as far as `fetches` need it.
 
-    `graph` is what the part was taken from: it knows static shapes. The ops that remain keep
-    their names and their order, which automatic control dependencies follow.
+    `graph` is what the part was taken from. It knows static shapes; `shape_of` may know more. The
+    ops that remain keep their names and their order, which automatic control dependencies follow.
     """
     if any(node.op in _CYCLIC for node in part.node):
         return part
-    work = _Simplifier(part, fetches, graph)
+    work = _Simplifier(part, fetches, graph, shape_of or as_traced(graph))
     work.wait_less()  # also constants may wait for something
     work.fold()
     work.pass_by()
     work.wait_less()
+    work.rewrite()
     return work.result()
 
 
 class _Simplifier:
-    def __init__(self, part: Any, fetches: Sequence[str], graph: tf.Graph) -> None:
+    def __init__(
+        self, part: Any, fetches: Sequence[str], graph: tf.Graph, shape_of: ShapeOf
+    ) -> None:
         self._part = part
-        self._kept = {_op_of(f) for f in fetches}
+        self._shape_of = shape_of
+        self._kept = {op_of(f) for f in fetches}
         self._graph = graph
         self._nodes = {node.name: node for node in part.node}
         self._constants: dict[str, Any] = {}  # values by name of the op
         self._waits: dict[str, dict[str, None]] = {}
-
-    def _shape_of(self, tensor: str) -> tf.TensorShape:
-        return self._graph.get_tensor_by_name(tensor).shape
+        self._do_not_fail: set[str] = set()  # as was seen
 
     # What depends on constants only
 
     def fold(self) -> None:
         foldable: dict[str, Any] = {}
-        for node in _in_order(self._nodes):
+        for node in in_order(self._nodes):
             if node.op == "Const":
                 if not any(i.startswith("^") for i in node.input):
                     foldable[node.name] = node
-            elif node.op in _OF_SHAPES and (known := self._of_static_shape(node)) is not None:
-                foldable[node.name] = known
+            elif node.op in _OF_SHAPES:
+                known = None if waits_of(node) else self._of_static_shape(node)
+                if known is not None:
+                    foldable[node.name] = known
             elif self._is_foldable(node, foldable):
                 foldable[node.name] = node
-        wanted = self._frontier(foldable)
+        used = self._used_outside(foldable)
+        wanted = [n for n, node in foldable.items() if node.op != "Const" and n in used]
         try:
             values = _evaluate(foldable, wanted)
         except (tf.errors.OpError, ValueError, TypeError) as error:
             # It fails, or has no kernel here: let that show when the step is run.
             _log.debug("Constants are not folded: %s", error)
             return
+        self._do_not_fail |= {n for n, node in foldable.items() if node.op in _FAIL_AT_ONCE}
+        if self._do_not_fail:
+            self.wait_less()
         for name, value in values.items():
             self._replace(name, value)
         for name, node in foldable.items():
+            if name in used and self._nodes[name].op in _OF_SHAPES:
+                self._nodes[name] = node
             if node.op == "Const":
                 self._constants[name] = node
 
     def _of_static_shape(self, node: Any) -> Any:
-        shape = self._shape_of(_tensor(node.input[0]))
+        shape = self._shape_of(tensor(node.input[0]))
         if node.op == "Rank":
             value = shape.rank
         elif not shape.is_fully_defined():
@@ -102,40 +122,39 @@ class _Simplifier:
         if value is None:
             return None
         dtype = tf.int32 if node.op == "Rank" else tf.dtypes.as_dtype(node.attr["out_type"].type)
-        return _constant(node.name, np.asarray(value, dtype.as_numpy_dtype), dtype)
+        return constant(node.name, np.asarray(value, dtype.as_numpy_dtype), dtype)
 
     def _is_foldable(self, node: Any, foldable: dict[str, Any]) -> bool:
-        if node.op == "Const" or not node.input or not op_kinds.is_pure(node):
+        if node.op == "Const" or not node.input:
             return False
-        if any(_op_of(i) not in foldable or i.startswith("^") for i in node.input):
+        if not (op_kinds.is_pure(node) or node.op in _FAIL_AT_ONCE):
+            return False
+        if any(op_of(i) not in foldable or i.startswith("^") for i in node.input):
             return False
         # With several outputs, consumers would have to be told apart: few are worth it.
         if len(self._graph.get_operation_by_name(node.name).outputs) != 1:
             return False
         shape = self._shape_of(f"{node.name}:0")
         if not shape.is_fully_defined():
-            limit = foldable[_op_of(node.input[1])] if node.op == "Range" else None
+            limit = foldable[op_of(node.input[1])] if node.op == "Range" else None
             of_rank = limit is not None and self._nodes[limit.name].op == "Rank"
             return of_rank or not node.op.startswith(_GROWS)
         return shape.num_elements() <= _LARGEST_CONSTANT
 
-    def _frontier(self, foldable: dict[str, Any]) -> list[str]:
-        """Those whose values somebody else needs."""
-        wanted = {i for n in self._nodes.values() if n.name not in foldable for i in n.input}
-        used = {_op_of(i) for i in wanted if not i.startswith("^")} | self._kept
-        return [n for n, node in foldable.items() if node.op != "Const" and n in used] + [
-            n for n in foldable if n in used and self._nodes[n].op in _OF_SHAPES
-        ]
+    def _used_outside(self, foldable: dict[str, Any]) -> set[str]:
+        """The ops whose values somebody else needs."""
+        inputs = {i for n in self._nodes.values() if n.name not in foldable for i in n.input}
+        return {op_of(i) for i in inputs if not i.startswith("^")} | self._kept
 
     def _replace(self, name: str, value: Any) -> None:
         dtype = tf.dtypes.as_dtype(value.dtype)
-        self._nodes[name] = self._constants[name] = _constant(name, value.numpy(), dtype)
+        self._nodes[name] = self._constants[name] = constant(name, value.numpy(), dtype)
 
     # Ops that give what they are given
 
     def pass_by(self) -> None:
         source: dict[str, tuple[str, list[str]]] = {}  # tensor -> where from, what to wait for
-        for node in _in_order(self._nodes):
+        for node in in_order(self._nodes):
             waits: list[str] = []
             for i, name in enumerate(node.input):
                 if name in source:
@@ -173,13 +192,13 @@ class _Simplifier:
         return False
 
     def _same_shape(self, node: Any) -> bool:
-        before = self._shape_of(_tensor(node.input[0]))
+        before = self._shape_of(tensor(node.input[0]))
         after = self._shape_of(f"{node.name}:0")
         return before.is_fully_defined() and before == after
 
     def _is_constant(self, name: str, value: float, *, scalar: bool = True) -> bool:
         """Whether an input is nothing but `value`; a scalar changes no shape."""
-        node = self._constants.get(_op_of(name))
+        node = self._constants.get(op_of(name))
         if node is None or (scalar and node.attr["value"].tensor.tensor_shape.dim):
             return False
         dtype = tf.dtypes.as_dtype(node.attr["dtype"].type)
@@ -188,21 +207,21 @@ class _Simplifier:
         return bool(np.all(tf.make_ndarray(node.attr["value"].tensor) == value))
 
     def _size(self, name: str) -> int | None:
-        node = self._constants.get(_op_of(name))
+        node = self._constants.get(op_of(name))
         return None if node is None else tf.make_ndarray(node.attr["value"].tensor).size
 
     # What ops wait for
 
     def wait_less(self) -> None:
         self._waits.clear()
-        order = _in_order(self._nodes)
+        order = in_order(self._nodes)
         place = {node.name: i for i, node in enumerate(order)}
         done: dict[str, int] = {}  # as bits: all that has run before an op has
         for node in order:
             data = [i for i in node.input if not i.startswith("^")]
             waits = {w for i in node.input if i.startswith("^") for w in self._to_wait_for(i[1:])}
             before = 0
-            for name in map(_op_of, data):
+            for name in map(op_of, data):
                 before |= done.get(name, 0)
             controls = []
             for name in sorted(waits, key=place.__getitem__, reverse=True):
@@ -225,10 +244,10 @@ class _Simplifier:
             if node is None:  # given from outside
                 self._waits[current] = {}
                 continue
-            if not op_kinds.is_total(node, self._nodes):
+            if not (op_kinds.is_total(node, self._nodes) or current in self._do_not_fail):
                 self._waits[current] = {current: None}
                 continue
-            before = [_op_of(i) for i in node.input]
+            before = [op_of(i) for i in node.input]
             missing = [b for b in before if b not in self._waits]
             if missing:
                 order += missing
@@ -238,26 +257,38 @@ class _Simplifier:
             self._waits[current] = waits if few else {current: None}
         return self._waits[name]
 
+    # What can be had with fewer ops, or fewer copies
+
+    def rewrite(self) -> None:
+        if not _in_this_process(self._graph):
+            return  # what crosses between devices and processes is arranged by others
+        repeats.merge(self._nodes, self._kept)
+        tables.look_up_rows(self._nodes, self._kept)
+        updates.in_few_passes(self._nodes, self._graph)
+
     def result(self) -> Any:
-        needed: set[str] = set()
-        stack = list(self._kept)
-        while stack:
-            name = stack.pop()
-            if name in needed or name not in self._nodes:
-                continue
-            needed.add(name)
-            stack.extend(_op_of(i) for i in self._nodes[name].input)
+        needed = _needed(self._nodes, self._kept)
         graph = tf.compat.v1.GraphDef(versions=self._part.versions, library=self._part.library)
         graph.node.extend(node for name, node in self._nodes.items() if name in needed)
         return graph
+
+
+def _in_this_process(graph: tf.Graph) -> bool:
+    """Whether all variables and tables are on the CPU of this process."""
+    outers = [outer for outer, _ in graph.captures]  # type: ignore[attr-defined]
+    devices = {t.device for t in outers if t.dtype == tf.resource}
+    specs = [tf.DeviceSpec.from_string(d) for d in devices if d]
+    places = {(s.job or "localhost", s.device_type or "CPU", s.device_index or 0) for s in specs}
+    return places <= {("localhost", "CPU", 0)}
 
 
 def _evaluate(nodes: dict[str, Any], wanted: list[str]) -> dict[str, tf.Tensor]:
     """The values of constant ops, computed by the kernels that would run in the step."""
     if not wanted:
         return {}
+    needed = _needed(nodes, wanted)  # each costs about as much to be taken in as to be computed
     graph = tf.compat.v1.GraphDef()
-    graph.node.extend(nodes.values())
+    graph.node.extend(node for name, node in nodes.items() if name in needed)
     names = [f"{name}:0" for name in wanted]
 
     def compute() -> Any:
@@ -268,11 +299,16 @@ def _evaluate(nodes: dict[str, Any], wanted: list[str]) -> dict[str, tf.Tensor]:
         return dict(zip(wanted, function(), strict=True))
 
 
-def _constant(name: str, value: Any, dtype: tf.DType) -> Any:
-    node = tf.compat.v1.NodeDef(name=name, op="Const")
-    node.attr["dtype"].type = dtype.as_datatype_enum
-    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, dtype, np.shape(value)))
-    return node
+def _needed(nodes: Mapping[str, Any], names: Iterable[str]) -> set[str]:
+    """Those of `nodes` that computing `names` needs."""
+    needed: set[str] = set()
+    stack = list(names)
+    while stack:
+        name = stack.pop()
+        if name in nodes and name not in needed:
+            needed.add(name)
+            stack.extend(op_of(i) for i in nodes[name].input)
+    return needed
 
 
 def _add_waits(node: Any, names: Iterable[str]) -> None:
@@ -282,26 +318,3 @@ def _add_waits(node: Any, names: Iterable[str]) -> None:
     data = [i for i in node.input if not i.startswith("^")]
     del node.input[:]
     node.input.extend([*data, *controls])
-
-
-def _in_order(nodes: dict[str, Any]) -> list[Any]:
-    """Each op after those it needs. (Ops may have been given inputs after they were made.)"""
-    placed: dict[str, None] = {}
-    for first in nodes:
-        stack = [first]
-        while stack:
-            name = stack[-1]
-            before = [i for i in map(_op_of, nodes[name].input) if i in nodes and i not in placed]
-            if name in placed or not before:
-                placed[stack.pop()] = None
-            else:
-                stack += before
-    return [nodes[name] for name in placed]
-
-
-def _op_of(name: str) -> str:
-    return name.lstrip("^").split(":")[0]
-
-
-def _tensor(name: str) -> str:
-    return name if ":" in name else f"{name}:0"

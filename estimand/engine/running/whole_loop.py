@@ -1,21 +1,26 @@
 """A block of steps as one piece of machine code, made by XLA.
 
-The batches of the block are taken from the input first and stacked; the compiled loop then runs
-over them and touches nothing else. Compiling takes about a second, and is done once: the stack
-always has the same number of places, of which a block uses as many as it has steps. So a step
-computes the same, to the last bit, whichever block it falls into.
+Where the input lies in memory, the compiled loop gathers the rows of each batch by itself. Else the
+batches of the block are taken from the input first and stacked. The variables are read before the
+first step, carried from step to step, and written back after the last. Compiling takes about a
+second, and is done once: the stack, or the list of rows, always has the same number of places, of
+which a block uses as many as it has steps. So a step computes the same, to the last bit, whichever
+block it falls into.
 
-What XLA computes of a label out of range is NaN. So labels are looked at before they go into the
-compiled loop, and a wrong one is the error that it is elsewhere.
+The loop goes on while the next batch passes what the step checks of it (see `batch_checks`); with
+one that does not, the step fails as it does elsewhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
+from estimand.engine.feeding.supply import Supply
 from estimand.engine.running import gates
+from estimand.engine.running.batch_checks import BatchChecks
 from estimand.engine.tracing.trace import Trace
 
 _MOST_STEPS = 100
@@ -52,62 +57,83 @@ def _capacity(inputs: Sequence[tf.Tensor], shapes: Sequence[tf.TensorShape]) -> 
     return int(min(_MOST_STEPS, _MOST_BYTES // max(1, size)))
 
 
+def stacked(trace: Trace, shapes: Sequence[tf.TensorShape]) -> Supply:
+    """A stack with places for as many batches as fit."""
+    steps = _capacity(trace.inputs, shapes)
+    signature = [
+        tf.TensorSpec([steps, *shape], tensor.dtype)
+        for tensor, shape in zip(trace.inputs, shapes, strict=True)
+    ]
+    return Supply("stack", signature, (), _from_stack, steps, by_number=True)
+
+
+def _from_stack(given: Sequence[tf.Tensor], number: tf.Tensor) -> list[tf.Tensor]:
+    return [tf.gather(stack, number) for stack in given]
+
+
+def stack(
+    supply: Supply, batch_of: Callable[[tf.Tensor], list[tf.Tensor]], steps: tf.Tensor
+) -> list[tf.Tensor]:
+    """The batches of so many steps, in the places of a stack."""
+    shapes = [spec.shape[1:] for spec in supply.signature]
+
+    def take(number: tf.Tensor, *arrays: tf.TensorArray) -> tuple:
+        shaped = zip(batch_of(number), shapes, strict=True)
+        batch = [tf.ensure_shape(tensor, shape) for tensor, shape in shaped]
+        taken = [a.write(number, b) for a, b in zip(arrays, batch, strict=True)]
+        return number + 1, *taken
+
+    arrays = [
+        tf.TensorArray(spec.dtype, supply.steps, element_shape=shape)
+        for spec, shape in zip(supply.signature, shapes, strict=True)
+    ]
+    done = tf.while_loop(lambda i, *_: i < steps, take, (tf.constant(0), *arrays))
+    return [array.stack() for array in done[1:]]
+
+
 class WholeLoop:
-    """The compiled loop; `one_step` places a step on a batch into the graph being built."""
+    """The compiled loop over batches of one form.
+
+    `one_step` places a step on a batch into the graph being built, without what `checks` knows of
+    the batch. Only what was compiled is kept, nothing of the input.
+    """
 
     def __init__(
         self,
         trace: Trace,
-        shapes: Sequence[tf.TensorShape],
+        supply: Supply,
         one_step: Callable[[list[tf.Tensor]], tf.Tensor],
         result_type: tf.DType,
-        targets: gates.Targets = (),
+        checks: BatchChecks,
     ) -> None:
-        self._labels = list(gates.labels_in_input(trace, gates.needed(targets)).values())
-        self.capacity = _capacity(trace.inputs, shapes)
-        self.batch_spec = [
-            tf.TensorSpec(shape, tensor.dtype)
-            for tensor, shape in zip(trace.inputs, shapes, strict=True)
-        ]
+        self._trace, self._checks = trace, checks
 
         @tf.function(jit_compile=True, autograph=False)
-        def run(steps: tf.Tensor, *batches: tf.Tensor) -> tf.Tensor:
-            def body(index: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-                return index + 1, one_step([tf.gather(b, index) for b in batches])
+        def run(first: tf.Tensor, last: tf.Tensor, *given: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            def goes_on(number: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
+                if not checks:
+                    return number < last
+                return (number < last) & checks.passed_by(trace, supply.draw(given, number))
 
-            start = (tf.constant(0), tf.zeros([], result_type))
-            return tf.while_loop(lambda i, _: i < steps, body, start)[1]
+            def body(number: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+                return number + 1, one_step(supply.draw(given, number))
 
-        self._run = run
+            return tf.while_loop(goes_on, body, (first, tf.zeros([], result_type)))
 
-    def build(self, steps: tf.Tensor, next_batch: Callable[[], list[tf.Tensor]]) -> tf.Tensor:
-        """Into the function being built: take the batches, run the steps; the last result."""
+        number = tf.TensorSpec([], tf.int32)
+        self._run = run.get_concrete_function(number, number, *supply.signature)
 
-        def take(index: tf.Tensor, *arrays: tf.TensorArray) -> tuple:
-            shaped = zip(next_batch(), self.batch_spec, strict=True)
-            batch = [tf.ensure_shape(tensor, spec.shape) for tensor, spec in shaped]
-            taken = [a.write(index, b) for a, b in zip(arrays, batch, strict=True)]
-            return index + 1, *taken
+    def build(
+        self, supply: Supply, given: Sequence[Any], first: tf.Tensor, steps: tf.Tensor
+    ) -> tf.Tensor:
+        """Into the function being built: the steps; the result of the last one."""
+        last = first + steps
+        reached, result = self._run(first, last, *given)
+        if not self._checks:
+            return result
 
-        arrays = [
-            tf.TensorArray(s.dtype, self.capacity, element_shape=s.shape) for s in self.batch_spec
-        ]
-        done = tf.while_loop(lambda i, *_: i < steps, take, (tf.constant(0), *arrays))
-        batches = [array.stack() for array in done[1:]]
-        for index, classes in self._labels:
-            steps += _checked(batches[index], classes)
-        return self._run(steps, *batches)
+        def fail() -> tf.Tensor:
+            self._checks.fail(self._trace, supply.draw(given, reached))
+            return tf.identity(result)
 
-
-def _checked(labels: tf.Tensor, classes: int) -> tf.Tensor:
-    """Zero; or the error of the ordinary op, if there is one out of range."""
-    labels = tf.cast(labels, tf.int64)
-    wrong = (labels < 0) | (labels >= classes)
-
-    def fail() -> tf.Tensor:
-        which = tf.boolean_mask(labels, wrong)
-        logits = tf.zeros([tf.size(which), classes])
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=which, logits=logits)
-        return tf.cast(losses[0] < 0, tf.int32)  # something that depends on it
-
-    return tf.cond(tf.reduce_any(wrong), fail, lambda: tf.constant(0))
+        return tf.cond(reached < last, fail, lambda: tf.identity(result))

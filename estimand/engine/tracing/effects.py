@@ -16,8 +16,8 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.engine.distributed.mirrored import copies
 from estimand.engine.tracing.engine_variable import written_by_hand
+from estimand.engine.tracing.placement import copies
 
 _log = logging.getLogger("tensorflow")
 
@@ -58,6 +58,42 @@ def order_program_effects(graph: tf.Graph, variables: Iterable[tf.Variable]) -> 
     return sorted(writes.values(), key=lambda o: position[o.name])
 
 
+def order_overwriting(
+    graph: tf.Graph, variables: Iterable[tf.Variable], run: dict[str, tf.Operation]
+) -> None:
+    """What is computed of a variable after a write of v1 code, to assign it, is of that write.
+
+    `v.assign(tf.clip_by_value(v, -1, 1))` after `minimize` is wired to nothing. If it read before
+    the update and assigned after it, the update would be lost; sessions of TensorFlow 1 hardly
+    ever got to that. `run` has the ops of a step.
+    """
+    position = {op.name: i for i, op in enumerate(graph.get_operations())}
+    inside = {id(outer): inner for outer, inner in graph.captures}  # type: ignore[attr-defined]
+    for variable in itertools.chain.from_iterable(map(copies, variables)):
+        handle = inside.get(id(variable.handle))
+        uses = [op for op in handle.consumers() if op.name in run] if handle is not None else []
+        uses.sort(key=lambda op: position[op.name])
+        writes = [op for op in uses if _writes(op, handle)]
+        for overwriting in [op for op in writes[1:] if op.type == "AssignVariableOp"]:
+            before = [op for op in writes if position[op.name] < position[overwriting.name]][-1]
+            newer = _ancestors_after(overwriting, position, position[before.name])
+            for read in [op for op in uses if op.name in newer and op not in writes]:
+                if before not in read.control_inputs:
+                    tf_private.add_control_inputs(read, [before])
+
+
+def _ancestors_after(op: tf.Operation, position: dict[str, int], start: int) -> set[str]:
+    """What `op` depends on, as far as it was made after the op at `start`."""
+    seen: set[str] = set()
+    stack = [op]
+    while stack:
+        one = stack.pop()
+        if one.name not in seen and position[one.name] > start:
+            seen.add(one.name)
+            stack += [*(tensor.op for tensor in one.inputs), *one.control_inputs]
+    return seen
+
+
 def name_resources(graph: tf.Graph, owner: str, *, after: int = 0) -> None:
     """Give every table, queue and the like that has no name of its own one under `owner`.
 
@@ -73,13 +109,13 @@ def name_resources(graph: tf.Graph, owner: str, *, after: int = 0) -> None:
 def writes_to(graph: tf.Graph, variables: Iterable[tf.Variable]) -> list[tf.Operation]:
     """The ops of `graph` that change any of `variables`."""
     inside = {id(outer): inner for outer, inner in graph.captures}  # type: ignore[attr-defined]
-    found: dict[str, tf.Operation] = {}
+    writers: dict[str, tf.Operation] = {}
     for variable in itertools.chain.from_iterable(map(copies, variables)):
         handle = inside.get(id(variable.handle))
         for op in handle.consumers() if handle is not None else ():
             if _writes(op, handle):
-                found[op.name] = op
-    return list(found.values())
+                writers[op.name] = op
+    return list(writers.values())
 
 
 def changes_state(op: tf.Operation) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,7 +18,9 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.errors import ModelBusyError
 from estimand.engine.checkpoints.saving import ModelSaver
+from estimand.engine.distribution import Distribution
 from estimand.engine.running.interrupts import Interrupts
+from estimand.engine.tracing.placement import copies
 from estimand.engine.tracing.trace import CallModelFn, Trace, trace_model
 from estimand.engine.tracing.variables import VariableStore
 
@@ -38,13 +41,13 @@ class LiveModel:
         self,
         call_model_fn: CallModelFn,
         create_global_step: Callable[[tf.Graph], tf.Variable],
-        strategy: tf.distribute.Strategy | None = None,
+        distribution: Distribution | None = None,
         *,
         apart: bool = False,
     ) -> None:
         self._call_model_fn = call_model_fn
         self._create_global_step = create_global_step
-        self.store = VariableStore(strategy, apart=apart)
+        self.store = VariableStore(distribution, apart=apart)
         # Held while a call of train, evaluate or predict begins, until it is known to be there.
         self.lock = threading.RLock()
         self._trained_by: int | None = None
@@ -90,10 +93,29 @@ class LiveModel:
         for trace in [t for traces in self._traces.values() for t in traces.values()]:
             self._part_from(trace)
 
+    @contextlib.contextmanager
+    def let_write(self, trace: Trace) -> Iterator[None]:
+        """What an evaluation or prediction under way writes to variables, it writes for itself.
+
+        tf.estimator's did so in sessions of their own. Replicas, beside which nobody may use the
+        variables, write to those of the model; afterwards these are given their values back.
+        """
+        before = []
+        if trace.writes_while_reading and trace.distribution.is_strategy:
+            written = itertools.chain.from_iterable(map(copies, trace.variables.saved().values()))
+            before = [(variable, variable.read_value()) for variable in written]
+        elif trace.writes_while_reading:
+            self._part_from(trace)
+        try:
+            yield
+        finally:
+            for variable, value in before:
+                variable.assign(value)
+
     def _part_from(self, trace: Trace) -> None:
         if not trace.usage.is_open:
             return
-        if trace.strategy is not None:
+        if trace.distribution.is_strategy:
             raise ModelBusyError(
                 "An evaluation on several replicas is under way, and uses the variables that are "
                 "to change now. Let it end before evaluating or training anything else with "
@@ -136,7 +158,7 @@ class LiveModel:
                 self.store,
                 seed=seed,
                 create_global_step=self._create_global_step,
-                strategy=self.store.strategy if distributed else None,
+                distribution=self.store.distribution.of_traces if distributed else None,
             )
             if len(traces) > _MOST_TRACES_PER_MODE:
                 _, dropped = traces.popitem(last=False)
@@ -146,7 +168,9 @@ class LiveModel:
         return traces[key]
 
     def program(self, trace: Trace, kind: str, make: Callable[[], Any]) -> Any:
-        """Compiled functions of a trace, made once."""
+        """Compiled functions of a trace, made once as long as it is kept."""
+        if not any(trace is kept for traces in self._traces.values() for kept in traces.values()):
+            return make()
         key = (id(trace), kind)
         if key not in self._programs:
             self._programs[key] = make()
@@ -170,6 +194,6 @@ class LiveModel:
     def forget(self) -> None:
         """Start over: the next trace makes new variables with new initial values."""
         self.part_from_readers()
-        self.store = VariableStore(self.store.given_strategy, apart=self.store.apart)
+        self.store = VariableStore(self.store.distribution, apart=self.store.apart)
         self._traces.clear()
         self._programs.clear()

@@ -12,8 +12,8 @@ import tensorflow as tf
 from estimand.core.errors import SpecError
 from estimand.core.metric_objects import is_metric
 from estimand.core.spec import EstimatorSpec
-from estimand.engine.distributed.mirrored import copies
 from estimand.engine.tracing import effects
+from estimand.engine.tracing.placement import copies
 from estimand.engine.tracing.traced_variables import TracedVariables
 
 LOSS = "loss"
@@ -37,7 +37,6 @@ class MetricSet:
         for name, metric in (spec.eval_metric_ops or {}).items():
             if is_metric(metric):
                 result.keras[name] = metric
-                _treat_as_local(metric, variables)
             else:
                 result.pairs[name] = metric
         result.pairs[LOSS] = tf.compat.v1.metrics.mean(spec.loss, name="estimand_mean_loss")
@@ -52,17 +51,22 @@ class MetricSet:
     def updates(self, replicas: int | None = None) -> list[Any]:
         """Everything that has to run once per batch, of the first `replicas` replicas or all."""
         ops: list[Any] = []
-        for number, one in enumerate((self.replicas or [self])[:replicas]):
-            ops += [update for _, update in one.pairs.values()]
-            for metric in one.keras.values():
+        for number, of_replica in enumerate((self.replicas or [self])[:replicas]):
+            ops += [update for _, update in of_replica.pairs.values()]
+            for metric in of_replica.keras.values():
                 held = [copies(v) for v in _variables_of(metric)]
                 ops += effects.writes_to(self.graph, [c[number % len(c)] for c in held])
         return list({getattr(op, "name", id(op)): op for op in ops}.values())
 
     def variables(self) -> list[tf.Variable]:
         """What Keras metrics count with."""
-        metrics = [m for one in (self.replicas or [self]) for m in one.keras.values()]
+        metrics = [m for of_replica in (self.replicas or [self]) for m in of_replica.keras.values()]
         return [v for metric in metrics for v in _variables_of(metric)]
+
+    def own(self, variables: TracedVariables) -> None:
+        """What the metrics count with is none of the model's, also where it was made outside."""
+        mine = {id(v) for v in self.variables()}
+        variables.metric_owned |= {n for n, v in variables.by_name.items() if id(v) in mine}
 
     def reset_keras(self) -> None:
         for metric in self.keras.values():
@@ -111,11 +115,3 @@ def _numpy(value: Any) -> Any:
 
 def _variables_of(metric: Any) -> list[tf.Variable]:
     return [v if isinstance(v, tf.Variable) else v.value for v in metric.variables]
-
-
-def _treat_as_local(metric: Any, variables: TracedVariables) -> None:
-    """A metric made outside of the model function counts from zero in every run, too."""
-    mine = {id(v) for v in _variables_of(metric)}
-    for name, variable in variables.by_name.items():
-        if id(variable) in mine:
-            variables.metric_owned.add(name)

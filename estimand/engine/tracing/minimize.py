@@ -11,10 +11,10 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.core.tf_private import kerases
-from estimand.engine.distributed import sharing
-from estimand.engine.distributed.replicas import current_replica
 from estimand.engine.eager import run as eager_run
+from estimand.engine.tracing import sharing
 from estimand.engine.tracing.keras2_methods import applied
+from estimand.engine.tracing.placement import current_replica, own_copy
 from estimand.engine.tracing.traced_variables import TracedVariables, is_traced, traced_variables
 
 _NEXT_STEP = "estimand/next_step"
@@ -34,6 +34,12 @@ def minimize(
 
     `loss_reduction` says what `loss` is over the batch, "mean" or "sum": under a strategy of
     `tf.distribute`, gradients of replicas are averaged or added up accordingly.
+
+    Args:
+      optimizer: a Keras or v1 optimizer, or the name of a Keras one.
+      loss: a scalar tensor.
+      variables: what to train; None: all trainable variables of the model.
+      loss_reduction: what `loss` is over the batch, "mean" or "sum".
 
     >>> import estimand as est, tensorflow as tf
     >>> def model_fn(features, labels, mode):
@@ -103,7 +109,8 @@ def _keras_train_op(
     step: tf.Variable,
 ) -> tf.Operation:
     everything = [keras_variables.get(id(v), v) for v in chosen]
-    gradients = tf.gradients(eager_run.scaled_loss(optimizer, loss, everything), chosen)
+    scaled = eager_run.scaled_loss(optimizer, loss, everything)
+    gradients = keras.gradients(optimizer, scaled, chosen)
     gradients = sharing.summed(gradients)
     keras.join_strategy(optimizer)
     pairs = eager_run.trained_pairs(gradients, chosen)
@@ -130,7 +137,7 @@ def _advance(step: tf.Variable, updates: Sequence[Any]) -> tf.Operation:
         with tf.control_dependencies(None):
             graph.add_to_collection(next_step, step.read_value() + 1)
     with tf.control_dependencies(updates):
-        return sharing.own_copy(step).assign(graph.get_collection(next_step)[0], read_value=False)
+        return own_copy(step).assign(graph.get_collection(next_step)[0], read_value=False)
 
 
 def _counted(graph: tf.Graph, step: tf.Variable) -> tf.Operation:
@@ -148,9 +155,9 @@ def _plain(variable: Any) -> tf.Variable:
 
 def _all_trainable(traced: TracedVariables | None) -> list[tf.Variable]:
     """What v1 code calls trainable, and what was built outside of the model function."""
-    found = tf.compat.v1.trainable_variables()
+    trainable = tf.compat.v1.trainable_variables()
     if traced is None:
-        return found
-    known = {id(v) for v in found}
+        return trainable
+    known = {id(v) for v in trainable}
     used = tf_private.variables_read_in(traced.graph)
-    return found + [v for v in used if v.trainable and id(v) not in known]
+    return trainable + [v for v in used if v.trainable and id(v) not in known]

@@ -6,9 +6,10 @@ to be trouble: what stands in none of these lists is left to TensorFlow's ordina
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 # Defined for all values of all their inputs, and depend on nothing else. Integer divisions are
@@ -43,9 +44,8 @@ Sub Sum Tan Tanh TanhGrad Tile TopK TopKV2 Transpose Unpack Xdivy Xlog1py Xlogy 
 """
 _TOTAL_OPS = frozenset(_TOTAL.split())
 # Of numbers that are no integers, which have no zero to be divided by.
-_TOTAL_OF_FLOATS = frozenset(
-    {"Div", "RealDiv", "FloorDiv", "FloorMod", "Mod", "Pow", "TruncateDiv"}
-)
+_DIVISIONS = frozenset({"Div", "RealDiv", "FloorDiv", "FloorMod", "Mod", "TruncateDiv"})
+_TOTAL_OF_FLOATS = _DIVISIONS | {"Pow"}
 
 READS = frozenset({"ReadVariableOp", "VariableShape", "VarIsInitializedOp"})
 WRITES = frozenset({"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"})
@@ -72,13 +72,26 @@ def is_total(node: Any, others: Mapping[str, Any]) -> bool:
     `others` are the ops beside it, by name: an index that is a constant was checked when the graph
     was built, any other may be out of range.
     """
+    if node.op in _DIVISIONS and _is_positive(others.get(op_name(node.input[1]))):
+        return True
     if not is_pure(node):
         return False
     is_one_index = node.op == "StridedSlice" and node.attr["shrink_axis_mask"].i
     if node.op != "Slice" and not is_one_index:
         return True  # parts are cut at the ends
-    start = others.get(node.input[1].partition(":")[0])
+    start = others.get(op_name(node.input[1]))
     return start is not None and start.op == "Const"
+
+
+def _is_positive(divisor: Any | None) -> bool:
+    if divisor is None or divisor.op != "Const":
+        return False
+    return bool(np.all(tf.make_ndarray(divisor.attr["value"].tensor) > 0))
+
+
+def op_name(reference: str) -> str:
+    """The op that an input is an output of."""
+    return reference.partition(":")[0]
 
 
 def is_pure(node: Any) -> bool:
@@ -103,16 +116,18 @@ def only_looks_up(op_type: str) -> bool:
 
 def call_tree(graph: tf.Graph, ops: Iterable[tf.Operation] | None = None) -> Iterator[Any]:
     """The messages of `ops` (or of all ops of a graph), and of those in all functions they call."""
-    for node, _ in with_others(graph, ops):
+    wanted = None if ops is None else {op.name for op in ops}
+    for node, _ in with_others(graph.as_graph_def(), wanted):
         yield node
 
 
 def with_others(
-    graph: tf.Graph, ops: Iterable[tf.Operation] | None = None
+    definition: Any, wanted: Container[str] | None = None
 ) -> Iterator[tuple[Any, Mapping[str, Any]]]:
-    """The same, each with the ops beside it: those of the graph, or of the function it is in."""
-    definition = graph.as_graph_def()
-    wanted = None if ops is None else {op.name for op in ops}
+    """Of a graph as a message, the ops named (or all), and those in all functions they call.
+
+    Each comes with the ops beside it: those of the graph, or of the function that it is in.
+    """
     functions = {f.signature.name: f for f in definition.library.function}
     called: list[str] = []
     others = {node.name: node for node in definition.node}

@@ -172,15 +172,15 @@ def key_random_ops(graph: tf.Graph, count: Draws | tf.Variable, worker: int = 0)
     It counts steps, or is the global step. The same graph on another `worker` of a cluster draws
     other values.
     """
-    found = [op for op in graph.get_operations() if _is_to_be_replaced(op)]
-    if not found:
+    random_ops = [op for op in graph.get_operations() if _is_to_be_replaced(op)]
+    if not random_ops:
         return
     with graph.as_default(), tf.name_scope(_SCOPE), tf.control_dependencies(None):
         if isinstance(count, Draws):
             now = count.now()
         else:
             now = tf.stack([tf.zeros([], tf.int64), tf.cast(count.read_value(), tf.int64)])
-        for index, op in enumerate(found):
+        for index, op in enumerate(random_ops):
             consumers = list(op.outputs[0].consumers())
             fixed = stream(op.get_attr("seed"), op.get_attr("seed2"), index + 1, worker)
             seeds = tf.bitwise.bitwise_xor(tf.constant([fixed, 0], tf.int64), now)
@@ -199,16 +199,16 @@ def warn_about_uncovered_ops(needed: Iterable[tf.Operation]) -> None:
     """Tell of random ops among `needed`, and in bodies that they run, which keep their state."""
     ops = list(needed)
     at_top = {op.name for op in ops}
-    found = [
+    uncovered = [
         f"{node.op} ({node.name})"
         for node in op_kinds.call_tree(ops[0].graph, ops)
         if node.op in _WITHOUT_TWIN or (node.op in _TWINS and node.name not in at_top)
     ]
-    if found:
+    if uncovered:
         _log.warning(
             "Some random numbers will not be the same again when this training is interrupted and "
             "resumed, as those of other ops are: %s. To have them so, draw them in model_fn itself "
             "(not in a tf.function that was used before), or with "
             "tf.random.stateless_uniform(shape, seed=[7, global_step]) or another of its kind.",
-            ", ".join(found[:3]) + (", ..." if len(found) > 3 else ""),
+            ", ".join(uncovered[:3]) + (", ..." if len(uncovered) > 3 else ""),
         )

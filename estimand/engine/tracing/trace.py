@@ -9,11 +9,11 @@ v1 `Session.run` would.
 from __future__ import annotations
 
 import contextlib
-import logging
+import functools
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -21,46 +21,27 @@ from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
-from estimand.core.swapping import alone, swapped
-from estimand.engine.distributed import collectives, merging, replicas
-from estimand.engine.distributed.mirrored import copies
-from estimand.engine.distributed.stopping import StopVote
+from estimand.core.swapping import alone
+from estimand.core.tf_private.non_slot_variables import non_slot_variables_of_any_graph
+from estimand.engine.distribution import Distribution, Stop
 from estimand.engine.running.inlining import GraphCopy
-from estimand.engine.tracing import effects, keras2_methods, random_bodies, randomness
+from estimand.engine.tracing import effects, keras2_methods, random_bodies, randomness, summaries
+from estimand.engine.tracing.batches import flatten_batch, pack_batch
 from estimand.engine.tracing.metrics import MetricSet
+from estimand.engine.tracing.placement import copies
 from estimand.engine.tracing.traced_variables import TracedVariables
 from estimand.engine.tracing.twins import twin_of
 from estimand.engine.tracing.usage import Usage
 from estimand.engine.tracing.variables import VariableStore
 
-_log = logging.getLogger("tensorflow")
-_Keys = tf.compat.v1.GraphKeys
-
 CallModelFn = Callable[[Any, Any, str], EstimatorSpec]
-
-
-@dataclass(frozen=True)
-class TensorSummary:
-    """One `tf.summary.*` (v2) call of the model function."""
-
-    tag: str
-    tensor: tf.Tensor
-    metadata: Any
-
-
-class BuiltModel(Protocol):
-    """What saving and restoring need to know of a model, traced or run eagerly."""
-
-    spec: EstimatorSpec
-    variables: TracedVariables
-    global_step: tf.Variable
-
-    def collection(self, name: str) -> list[Any]: ...
 
 
 @dataclass
 class Trace:
     """A model function built for one mode and one kind of batch."""
+
+    runs_eagerly: ClassVar[bool] = False
 
     mode: str
     graph: tf.Graph
@@ -69,12 +50,12 @@ class Trace:
     inputs: list[tf.Tensor]
     variables: TracedVariables
     global_step: tf.Variable
-    strategy: tf.distribute.Strategy | None = None
+    distribution: Distribution
+    stop: Stop
     elsewhere: bool = False  # the variables are on another device than that of functions
     owner: str = ""  # of tables, queues and the like
-    stop: StopVote | None = None  # where several processes have to stop together
     step_effects: list[tf.Operation] = field(default_factory=list)
-    tensor_summaries: list[TensorSummary] = field(default_factory=list)
+    tensor_summaries: list[summaries.TensorSummary] = field(default_factory=list)
     summary_op: tf.Tensor | None = None
     tables_ready: bool = False
     initialized: bool = False
@@ -115,15 +96,27 @@ class Trace:
 
         Ops among `fetches` run too: automatic control dependencies see to that.
         """
-        if self._copy is None or self._copy.size != len(self.graph.get_operations()):
-            self._copy = GraphCopy(self.graph)
-        placed = self._copy.place(fetches, feeds, values, rewrite)
+        placed = self._graph_copy().place(fetches, feeds, values, rewrite)
         tensors = []
         for original, copy in zip(fetches, placed, strict=True):
             if not isinstance(copy, tf.Operation):
                 copy.set_shape(original.shape)  # what user code told by set_shape is in no op
                 tensors.append(copy)
         return tensors
+
+    def part(
+        self, fetches: Iterable[tf.Tensor | tf.Operation], shapes: Sequence[tf.TensorShape]
+    ) -> Any | None:
+        """What `place` would copy for batches of these shapes; None: they do not fit the model."""
+        batch = {tensor.name: shape for tensor, shape in zip(self.inputs, shapes, strict=True)}
+        wanted = [f.name for f in fetches if f.name not in batch]
+        part, fits = self._graph_copy().part(wanted, batch)
+        return part if fits else None
+
+    def _graph_copy(self) -> GraphCopy:
+        if self._copy is None or self._copy.size != len(self.graph.get_operations()):
+            self._copy = GraphCopy(self.graph)
+        return self._copy
 
     def keep_values(self) -> None:
         """Go on with the present values, whatever others do to the variables from now on.
@@ -132,7 +125,7 @@ class Trace:
         """
         variables, used = self.variables, {id(outer) for outer, _ in self.graph.captures}  # type: ignore[attr-defined]
         for name, variable in variables.saved().items():
-            captured = any(id(one.handle) in used for one in copies(variable))
+            captured = any(id(copy.handle) in used for copy in copies(variable))
             if captured or variable is self.global_step:
                 twin = variables.by_name[name] = twin_of(variable)
                 variables.twins.add(variable, twin)
@@ -143,6 +136,17 @@ class Trace:
         self._copy = None
         self._pruned.clear()
         self.binding += 1
+
+    @functools.cached_property
+    def writes_while_reading(self) -> bool:
+        """Whether evaluating or predicting with it changes variables that training goes on with."""
+        if self.metrics is not None:
+            results = [self.spec.loss, *self.metrics.updates()]
+        else:
+            results = tf.nest.flatten(self.spec.predictions)
+        run = effects.ancestors(getattr(r, "op", r) for r in results)
+        writes = effects.writes_to(self.graph, self.variables.saved().values())
+        return any(op.name in run for op in writes)
 
     def step_now(self) -> int:
         """The global step; `numpy()` takes four times as long, and it is asked for often."""
@@ -163,13 +167,20 @@ class Trace:
         graph = self.graph
         size = len(graph.get_operations())
         with (
-            building_for_any_executor(self.strategy, self.elsewhere),
+            building_for_any_executor(self.distribution, self.elsewhere),
             tf_private.kept_resources() as kept,
             graph.as_default(),
         ):
             yield graph
         self.kept += kept
         effects.name_resources(graph, self.owner, after=size)
+
+    def at_a_look(self) -> contextlib.AbstractContextManager[tf.Graph]:
+        """The graph as default one, without what a function graph sets up to be built further.
+
+        At every look this would cost more than the hooks themselves.
+        """
+        return tf.Graph.as_default(self.graph)
 
     def collection(self, name: str) -> list[Any]:
         return list(dict.fromkeys(self.graph.get_collection(name)))
@@ -183,18 +194,19 @@ def trace_model(
     *,
     seed: int | None,
     create_global_step: Callable[[tf.Graph], tf.Variable],
-    strategy: tf.distribute.Strategy | None = None,
+    distribution: Distribution | None = None,
 ) -> Trace:
     """Call the model function, once for each replica, and capture everything it builds."""
+    distribution = distribution or Distribution()
     flat_specs = flatten_batch(*element_spec)
     size = len(flat_specs)
     signature = [
         tf.TensorSpec(s.shape, s.dtype, name=f"estimand_input_{i}")
-        for i, s in enumerate(flat_specs * replicas.local_replicas(strategy))
+        for i, s in enumerate(flat_specs * distribution.replicas)
     ]
-    stop = StopVote() if mode == ModeKeys.TRAIN and replicas.workers(strategy) > 1 else None
+    stop = distribution.stop() if mode == ModeKeys.TRAIN else Stop()
     # Workers that do not wait for each other share nothing but the global step.
-    alone = mode == ModeKeys.TRAIN and store.servers is None
+    alone = mode == ModeKeys.TRAIN and not store.distribution.has_servers
     draws = randomness.Draws() if alone else None
     built: dict[str, Any] = {"stop": stop, "draws": draws}
 
@@ -205,35 +217,35 @@ def trace_model(
         if seed is not None:
             tf.compat.v1.set_random_seed(seed)
         with (
-            replicas.entered(strategy),
+            distribution.entered(),
             store.tracing(graph, training=mode == ModeKeys.TRAIN) as variables,
-            collect_v2_summaries() as summaries,
+            summaries.collect_v2_summaries() as tensor_summaries,
             tf_private.kept_resources() as kept,
-            _keyed(draws, graph, replicas.number_of_worker(strategy)),
+            _keyed(draws, graph, distribution.team.number),
         ):
             global_step = create_global_step(graph)
 
             def one_replica(number: int) -> tuple[EstimatorSpec, MetricSet | None]:
                 mine = flat_inputs[number * size : (number + 1) * size]
                 features, labels = pack_batch(element_spec, mine)
-                with store.partitioning():
+                with store.maker.partitioning():
                     spec = _checked_spec(call_model_fn(features, labels, mode), mode)
                 return spec, MetricSet.of(spec, variables) if mode == ModeKeys.EVAL else None
 
-            if strategy is None:
-                spec, metrics = one_replica(0)
-            else:
-                spec, metrics = merging.call_and_merge(strategy, one_replica, stop)
+            spec, metrics = distribution.call(one_replica, stop)
             store.adopt_foreign(variables, metrics.variables() if metrics is not None else ())
+            if metrics is not None:
+                metrics.own(variables)
             built.update(spec=spec, variables=variables, global_step=global_step)
-            built.update(tensor_summaries=summaries, kept=kept, metrics=metrics)
+            built.update(tensor_summaries=tensor_summaries, kept=kept, metrics=metrics)
             if mode == ModeKeys.TRAIN:
-                built["summary_op"] = _summary_op(graph, spec)
+                built["summary_op"] = summaries.merged_summary(graph, spec)
         return []
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(building_scopes(seed))
-        stack.enter_context(building_for_any_executor(strategy, store.elsewhere))
+        elsewhere = store.distribution.elsewhere
+        stack.enter_context(building_for_any_executor(distribution, elsewhere))
         wrapped = tf.compat.v1.wrap_function(build, signature)
     graph = wrapped.graph
     built["variables"].twins.bind(graph)
@@ -242,8 +254,8 @@ def trace_model(
         graph=graph,
         wrapped=wrapped,
         inputs=list(graph.inputs[: len(signature)]),
-        strategy=strategy,
-        elsewhere=store.elsewhere,
+        distribution=distribution,
+        elsewhere=elsewhere,
         owner=store.owner,
         **built,
     )
@@ -258,34 +270,14 @@ def _keyed(draws: randomness.Draws | None, graph: tf.Graph, worker: int) -> Any:
     return random_bodies.keyed_by(draws, graph, worker)
 
 
-def flatten_batch(features: Any, labels: Any) -> list[Any]:
-    """The dense components of a batch (or of its spec), in the order a trace takes them."""
-    flat = tf.nest.flatten(features, expand_composites=True)
-    if labels is not None:
-        flat += tf.nest.flatten(labels, expand_composites=True)
-    return flat
-
-
-def pack_batch(element_spec: tuple[Any, Any], flat: Sequence[tf.Tensor]) -> tuple[Any, Any]:
-    """The way back from `flatten_batch`."""
-    features_spec, labels_spec = element_spec
-    count = len(tf.nest.flatten(features_spec, expand_composites=True))
-    features = tf.nest.pack_sequence_as(features_spec, list(flat[:count]), expand_composites=True)
-    if labels_spec is None:
-        return features, None
-    labels = tf.nest.pack_sequence_as(labels_spec, list(flat[count:]), expand_composites=True)
-    return features, labels
-
-
 @contextlib.contextmanager
-def building_for_any_executor(
-    strategy: tf.distribute.Strategy | None, elsewhere: bool
-) -> Iterator[None]:
+def building_for_any_executor(distribution: Distribution, elsewhere: bool) -> Iterator[None]:
     """Functions and control flow that run as they are, whichever executor is chosen."""
     with contextlib.ExitStack() as stack:
         if not elsewhere:
             stack.enter_context(tf_private.calls_as_they_are())
-        if strategy is None and not elsewhere:  # the single-threaded one knows one device only
+        if not (distribution.is_strategy or elsewhere):
+            # The single-threaded one knows one device only.
             stack.enter_context(tf_private.single_threaded_tracing())
         yield
 
@@ -305,6 +297,7 @@ def building_scopes(seed: int | None) -> Iterator[None]:
                 tf_private.v1_summaries_stay_v1(),
                 tf_private.like_a_v1_graph(),
                 keras2_methods.lent(),
+                non_slot_variables_of_any_graph(),
             ):
                 yield
         finally:
@@ -346,55 +339,17 @@ def _checked_spec(spec: Any, mode: str) -> EstimatorSpec:
 def _finish(trace: Trace) -> None:
     """What must hold of the graph before anything is cut out of it."""
     graph, variables = trace.graph, trace.variables
-    if trace.strategy is not None:
-        collectives.tie_together(graph)
+    trace.distribution.finish(graph)
     writes = effects.order_program_effects(graph, variables.tf2_style.values())
     if trace.mode == ModeKeys.TRAIN:
         trace.step_effects = writes
         train_op = trace.spec.train_op
         needed = effects.ancestors([getattr(train_op, "op", train_op), *writes])
         effects.warn_about_unwired_updates(graph, needed)
+        others = [v for v in variables.by_name.values() if v is not trace.global_step]
+        effects.order_overwriting(graph, others, needed)
         randomness.warn_about_uncovered_ops(needed.values())
-        worker = replicas.number_of_worker(trace.strategy)
+        worker = trace.distribution.team.number
         randomness.key_random_ops(graph, trace.draws or trace.global_step, worker)
         if trace.draws is not None and not trace.draws.in_use:
             trace.draws = None  # nothing to count for
-
-
-def _summary_op(graph: tf.Graph, spec: EstimatorSpec) -> tf.Tensor | None:
-    summaries = graph.get_collection(_Keys.SUMMARIES)
-    if not any(getattr(s, "op", s).name == "loss" for s in summaries):
-        tf.compat.v1.summary.scalar("loss", spec.loss)
-    graph.add_to_collection(_Keys.LOSSES, spec.loss)
-    custom = spec.scaffold.summary_op if spec.scaffold is not None else None
-    if isinstance(custom, tf.Tensor):
-        return custom
-    return tf.compat.v1.summary.merge_all()
-
-
-@contextlib.contextmanager
-def collect_v2_summaries() -> Iterator[list[TensorSummary]]:
-    """Catch `tf.summary.scalar(...)` and its kin where the user set no writer of their own.
-
-    They all end in `tf.summary.write` (TensorBoard's functions find it under `tf.compat.v2`).
-    The tensors are kept and fetched with the step when summaries are due, so they land in the
-    same event file at the same cadence as v1 ones.
-    """
-    collected: list[TensorSummary] = []
-
-    def catching(original: Callable[..., Any]) -> Callable[..., Any]:
-        def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: Any = None):
-            if replicas.current_replica() > 0:  # one line in TensorBoard is enough
-                return tf.constant(True)
-            recording = tf.get_static_value(tf.summary.should_record_summaries())
-            if recording is None or recording:  # the user made a writer the default one
-                return original(tag, tensor, step=step, metadata=metadata, name=name)
-            value = tensor() if callable(tensor) else tf.convert_to_tensor(tensor)
-            collected.append(TensorSummary(tag, value, metadata))
-            return tf.constant(True)
-
-        return write
-
-    modules = (tf.summary, tf.compat.v2.summary)
-    with swapped((module, "write", catching) for module in modules):
-        yield collected

@@ -10,8 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.engine.distributed.mirrored import copies
 from estimand.engine.tracing.engine_variable import EngineVariable
+from estimand.engine.tracing.placement import copies
 
 _TAKEN_OVER = ("_estimand_initial_value", "_save_slice_info", "of_keras", "is_local")
 
@@ -34,9 +34,9 @@ class Twins:
     def bind(self, graph: tf.Graph) -> None:
         """Let what is cut out of `graph` from now on use the twins."""
         handles = {
-            id(one.handle): self.own(variable).handle
+            id(copy.handle): self.own(variable).handle
             for variable, _ in self._pairs.values()
-            for one in copies(variable)
+            for copy in copies(variable)
         }
         tf_private.rebind_captures(graph, handles)
 

@@ -21,9 +21,7 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.core.tf_private import kerases
-from estimand.engine.distributed.mirrored import make_variable, with_keras_aggregation
-from estimand.engine.distributed.parameter_servers import Servers, in_sync
-from estimand.engine.distributed.replicas import first_device_is_default
+from estimand.engine.distribution import Distribution
 from estimand.engine.eager import writes as eager_writes
 from estimand.engine.tracing.engine_variable import EngineVariable
 from estimand.engine.tracing.traced_variables import TRACED, TracedVariables
@@ -39,17 +37,13 @@ class VariableStore:
 
     _numbers = itertools.count(1)
 
-    def __init__(
-        self, strategy: tf.distribute.Strategy | None = None, *, apart: bool = False
-    ) -> None:
-        self.given_strategy = strategy
+    def __init__(self, distribution: Distribution | None = None, *, apart: bool = False) -> None:
+        self.distribution = distribution or Distribution()
+        self.maker = self.distribution.variable_maker()
         # Whether variables made outside of the model function are another store's to change:
         # then this one has twins of them.
         self.apart = apart
         self._twins: dict[int, EngineVariable] = {}
-        # Under a strategy every variable is made, once for all modes, the way it wants them.
-        self.strategy = in_sync(strategy)
-        self.servers = Servers.of(strategy)
         # Tables live in one space for the whole process: a prefix keeps estimators apart.
         self.owner = f"estimand_{next(self._numbers)}"
         self._shared: dict[str, EngineVariable] = {}
@@ -66,11 +60,6 @@ class VariableStore:
         # How often values may have changed: as long as this stays, they are what they were.
         self.changes = 0
         self._touched = False
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether variables are on another device than functions run on by default."""
-        return self.servers is not None or not first_device_is_default(self.strategy)
 
     @contextlib.contextmanager
     def tracing(
@@ -89,7 +78,7 @@ class VariableStore:
             graph,
             kept_local=keep_local,
             keras_variables=dict(self._keras_variables),
-            asynchronous=self.servers is not None and training,
+            asynchronous=self.distribution.has_servers and training,
         )
         graph.add_to_collection(TRACED, traced)
         with self.extending(traced), tf_private.loading_saved_models(self._loader()):
@@ -127,10 +116,6 @@ class VariableStore:
                 stack.enter_context(tf.variable_creator_scope(create))
             stack.enter_context(tf.variable_creator_scope(create))
             yield
-
-    def partitioning(self) -> contextlib.AbstractContextManager[None]:
-        """Around a model function: its variables are split among servers, if that is wanted."""
-        return contextlib.nullcontext() if self.servers is None else self.servers.partitioning()
 
     def adopt_foreign(self, traced: TracedVariables, none_of_ours: Iterable[Any] = ()) -> None:
         """Take in variables that the traced code used but that were made outside of it.
@@ -182,14 +167,11 @@ class VariableStore:
             known = {}
         variable = known.get(name)
         if variable is None:
-            # A local one belongs to this trace, which may be one of a single replica.
-            mirrored = not local or tf.distribute.has_strategy()
-            strategy = self.strategy if mirrored else None
-            make: Any = functools.partial(make_variable, strategy, is_local=local)
-            if keras_variable is not None and self.strategy is not None and not trainable:
-                kwargs = with_keras_aggregation(keras_variable, kwargs)
-            if self.servers is not None and (not local or traced.asynchronous):
-                make = self.servers.make_variable
+            if keras_variable is not None and not trainable:
+                kwargs = self.maker.of_keras(keras_variable, kwargs)
+            make = functools.partial(
+                self.maker.make, is_local=local, asynchronous=traced.asynchronous
+            )
             variable = known[name] = _make_variable(traced, name, trainable, kwargs, make)
             if not local and traced.kept_local is not None:
                 self._continue_expected(name, variable)

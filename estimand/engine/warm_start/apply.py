@@ -27,14 +27,14 @@ from estimand.engine.warm_start.selection import (
     trainable_only,
 )
 from estimand.engine.warm_start.settings import VocabInfo, WarmStartSettings, normalize
-from estimand.engine.warm_start.source import Source, find_checkpoint, open_source
+from estimand.engine.warm_start.source import Source, checkpoint_to_start_from, open_source
 from estimand.engine.warm_start.vocabulary import Vocabularies, check_vocab, remap
 
 __all__ = [
     "VocabInfo",
     "WarmStartReport",
     "WarmStartSettings",
-    "find_checkpoint",
+    "checkpoint_to_start_from",
     "normalize",
     "warm_start",
 ]
@@ -97,7 +97,7 @@ def warm_start(
     array([1., 2.], dtype=float32)
     """
     with tf_private.eager_mode():
-        source = open_source(find_checkpoint(settings.ckpt_to_initialize_from))
+        source = open_source(checkpoint_to_start_from(settings.ckpt_to_initialize_from))
         everything = grouped(variables, variables)
         chosen = grouped(variables, chosen_names(settings, variables, set(trainable_names)))
         check_all_used(settings, chosen)

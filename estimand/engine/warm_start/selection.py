@@ -49,14 +49,14 @@ def chosen_names(
             "`vars_to_warm_start must be a `list` or `str`.  Given type is "
             f"{type(wanted)}: {wanted!r}."
         )
-    if all(isinstance(one, str) for one in wanted):
+    if all(isinstance(chosen, str) for chosen in wanted):
         names = (n for pattern in wanted for n in _matching(pattern, variables))
-    elif all(hasattr(one, "name") for one in wanted):
-        names = (n for one in wanted for n in _names_of(one, variables))
+    elif all(hasattr(chosen, "name") for chosen in wanted):
+        names = (n for chosen in wanted for n in _names_of(chosen, variables))
     else:
         raise WarmStartError(
             "If `vars_to_warm_start` is a list, it must be all `Variable` or all `str`.  Given "
-            f"types are {[type(one) for one in wanted]}."
+            f"types are {[type(chosen) for chosen in wanted]}."
         )
     return list(dict.fromkeys(names))
 
@@ -109,7 +109,7 @@ def _part(name: str, variable: tf.Variable) -> Part:
         return Part(name, variable, name, shape, (0,) * len(shape))
     full_name, spec = sliced
     *sizes, slices = spec.split()  # such as "10 4 0,5:0,4": the whole, then start,length per axis
-    offsets = tuple(int(one.split(",")[0]) for one in slices.split(":"))
+    offsets = tuple(int(part.split(",")[0]) for part in slices.split(":"))
     return Part(name, variable, full_name, tuple(map(int, sizes)), offsets, spec)
 
 

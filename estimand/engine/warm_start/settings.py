@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimand.core.errors import WarmStartError
-from estimand.engine.warm_start.source import saved_model_variables
+from estimand.engine.checkpoints.files import saved_model_variables
 
 VocabInfo = tf.compat.v1.train.VocabInfo
 

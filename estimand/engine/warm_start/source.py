@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import logging
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,11 +13,15 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import WarmStartError
-from estimand.engine.checkpoints.files import examine_checkpoints
+from estimand.engine.checkpoints.files import (
+    examine_checkpoints,
+    prefix_at,
+    saved_model_variables,
+    without_ending,
+)
 from estimand.engine.checkpoints.reader import OBJECT_GRAPH_KEY
 
 _VALUE_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
-_FILE_ENDING = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 _MOST_NAMES = 50
 
 _log = logging.getLogger("tensorflow")
@@ -27,35 +30,26 @@ _log = logging.getLogger("tensorflow")
 # ------------------------------------------------------------------ finding it
 
 
-def saved_model_variables(directory: str) -> str | None:
-    """The prefix of a SavedModel's variables; None if the directory is not a SavedModel."""
-    for below in ("variables/variables", "variables"):  # it, or its folder of that name
-        prefix = os.path.join(directory, *below.split("/"))
-        if os.path.exists(f"{prefix}.index"):
-            return prefix
-    return None
-
-
-def find_checkpoint(path: str | bytes | os.PathLike[str]) -> str:
+def checkpoint_to_start_from(path: str | bytes | os.PathLike[str]) -> str:
     """The checkpoint that is meant by a path: a prefix, a directory of checkpoints, a SavedModel.
 
     >>> import tempfile
     >>> directory = tempfile.mkdtemp()
     >>> prefix = tf.train.Checkpoint(v=tf.Variable(1.0)).save(os.path.join(directory, "model"))
-    >>> find_checkpoint(directory) == find_checkpoint(prefix) == prefix
+    >>> checkpoint_to_start_from(directory) == checkpoint_to_start_from(prefix) == prefix
     True
     """
     given = os.fsdecode(path)
-    prefix = _FILE_ENDING.sub("", given)
-    if os.path.exists(f"{prefix}.index"):
+    prefix = prefix_at(given)
+    if prefix is not None:
         return prefix
     if os.path.isdir(given):
-        return saved_model_variables(given) or _newest_in(given)
+        return _newest_in(given)
     raise WarmStartError(
         "Unsuccessful TensorSliceReader constructor: Failed to find any matching files for "
-        f"{given}. There is neither a directory of that name nor a file {prefix}.index. To "
-        "warm-start, give a checkpoint without the ending ('.../model.ckpt-1200'), a model_dir, "
-        "or the directory of a SavedModel."
+        f"{given}. There is neither a directory of that name nor a file "
+        f"{without_ending(given)}.index. To warm-start, give a checkpoint without the ending "
+        "('.../model.ckpt-1200'), a model_dir, or the directory of a SavedModel."
     )
 
 

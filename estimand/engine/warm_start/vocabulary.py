@@ -42,8 +42,8 @@ def check_vocab(
             "Expected them to be equal: count the lines of the new vocabulary and the buckets of "
             "the feature column."
         )
-    other = [a for a in range(len(full_shape)) if a != axis]
-    if [full_shape[a] for a in other] != [old_shape[a] for a in other]:
+    other_axes = [a for a in range(len(full_shape)) if a != axis]
+    if [full_shape[a] for a in other_axes] != [old_shape[a] for a in other_axes]:
         raise WarmStartError(
             f"Shape of variable {name}:0 ({tuple(full_shape)}) doesn't match with shape of tensor "
             f"{key} ({list(old_shape)}) from checkpoint reader. Only axis {axis}, that of its "

@@ -25,32 +25,34 @@ def closing_lines(model_dir: str, evaluators: Sequence[SpecEvaluator]) -> Iterat
     """The lines.
 
     >>> list(closing_lines("runs/census", []))
-    ['watch:    tensorboard --logdir runs/census']
+    ['watch:    estimand board runs/census']
     """
     folders = []
-    for one in evaluators:
-        of_name = f" ({one.spec.name})" if one.spec.name else ""
-        records = [Record.load(model_dir, _folder(model_dir, e)) for e in _best_exporters(one)]
-        results = next((r.eval_result for r in records if r is not None), one.best)
+    for evaluator in evaluators:
+        of_name = f" ({evaluator.spec.name})" if evaluator.spec.name else ""
+        records = [
+            Record.load(model_dir, _folder(model_dir, e)) for e in _best_exporters(evaluator)
+        ]
+        results = next((r.eval_result for r in records if r is not None), evaluator.best)
         if results:
             step = f"{int(results.get(GLOBAL_STEP, 0)):,}"
             yield f"best:     step {step}{of_name}  {in_one_line(foreground(results))}"
-        folders += [_folder(model_dir, exporter) for exporter in one.spec.exporters]
-    exports = [found[-1] for folder in folders if (found := versions.versions(folder))]
+        folders += [_folder(model_dir, exporter) for exporter in evaluator.spec.exporters]
+    exports = [exported[-1] for folder in folders if (exported := versions.versions(folder))]
     for path in exports:
         yield f"exported: {_short(path)}"
     if exports:
         yield f"next:     estimand serve {_word(os.path.dirname(exports[0]))}"
-    yield f"watch:    tensorboard --logdir {_word(model_dir)}"
+    yield f"watch:    estimand board {_word(model_dir)}"
 
 
 def best_exporter(evaluators: Sequence[SpecEvaluator]) -> BestExporter | None:
     """The one that decides which evaluation is the best, if there is one."""
-    return next((e for one in evaluators for e in _best_exporters(one)), None)
+    return next((e for evaluator in evaluators for e in _best_exporters(evaluator)), None)
 
 
-def _best_exporters(one: SpecEvaluator) -> list[BestExporter]:
-    return [exporter for exporter in one.spec.exporters if isinstance(exporter, BestExporter)]
+def _best_exporters(evaluator: SpecEvaluator) -> list[BestExporter]:
+    return [exporter for exporter in evaluator.spec.exporters if isinstance(exporter, BestExporter)]
 
 
 def _folder(model_dir: str, exporter: Any) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.errors import CheckpointError
+from estimand.core.handles import EstimatorHandle
 from estimand.estimator.lifecycle.evaluator import SpecEvaluator, step_of
 from estimand.hooks import stop_record
 
@@ -29,7 +30,7 @@ Predicate = Callable[[dict[str, Any] | None], bool]
 
 
 def evaluate_continuously(
-    estimator: Any,
+    estimator: EstimatorHandle,
     evaluators: Sequence[SpecEvaluator],
     *,
     max_steps: int | None,
@@ -56,7 +57,7 @@ def evaluate_continuously(
 
 @dataclass
 class _Following:
-    estimator: Any
+    estimator: EstimatorHandle
     evaluators: Sequence[SpecEvaluator]
     max_steps: int | None
     predicate: Predicate | None
@@ -71,11 +72,11 @@ class _Following:
     def run(self) -> None:
         self.began = self.clock()
         self.old_record = stop_record.read(self.estimator.model_dir)
-        delay = min(one.spec.start_delay_secs for one in self.evaluators)
+        delay = min(evaluator.spec.start_delay_secs for evaluator in self.evaluators)
         if delay:
             _log.info("Waiting %f secs before starting eval.", delay)
         self._wait(delay)
-        throttle, warned = min(one.spec.throttle_secs for one in self.evaluators), False
+        throttle, warned = min(evaluator.spec.throttle_secs for evaluator in self.evaluators), False
         while self.predicate is None or self.predicate(self.evaluators[0].metrics):
             began = self.clock()
             path = self.estimator.latest_checkpoint()
@@ -96,16 +97,18 @@ class _Following:
 
     def _evaluate(self, path: str) -> bool:
         """Evaluate and export; False if the checkpoint was removed meanwhile."""
-        for index, one in enumerate(self.evaluators):
+        for index, evaluator in enumerate(self.evaluators):
             if index not in self.done:
-                self.done[index] = {e.checkpoint for e in one.earlier_evaluations(step_of(path))}
+                self.done[index] = {
+                    e.checkpoint for e in evaluator.earlier_evaluations(step_of(path))
+                }
             last = self._is_last(step_of(path))
             if os.path.basename(path) in self.done[index] and not last:
                 _log.info("%s was evaluated before.", path)
                 continue
             try:
-                if one.path != path:  # else it was not known, then, that it is the last
-                    one.evaluate(path)
+                if evaluator.path != path:  # else it was not known, then, that it is the last
+                    evaluator.evaluate(path)
             except (CheckpointError, OSError, tf.errors.NotFoundError) as error:
                 if os.path.exists(f"{path}.index"):
                     raise
@@ -116,7 +119,7 @@ class _Following:
                     error,
                 )
                 return False
-            one.export(final=self._is_last(step_of(path)))
+            evaluator.export(final=self._is_last(step_of(path)))
         self.seen = path
         return True
 

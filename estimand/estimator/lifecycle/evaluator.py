@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from estimand.core.errors import SpecError, SpecTypeError
+from estimand.core.handles import EstimatorHandle
 from estimand.core.spec import EvalSpec
 from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.tracing.metrics import GLOBAL_STEP
@@ -25,7 +26,7 @@ _log = logging.getLogger("tensorflow")
 class SpecEvaluator:
     """One `EvalSpec`, and the last evaluation made by it in this process."""
 
-    def __init__(self, estimator: Any, spec: EvalSpec) -> None:
+    def __init__(self, estimator: EstimatorHandle, spec: EvalSpec) -> None:
         self._estimator = estimator
         self.spec = spec
         self.path: str | None = None
@@ -41,7 +42,9 @@ class SpecEvaluator:
 
     def earlier_evaluations(self, up_to_step: int) -> list[Evaluated]:
         """What was evaluated before this process, without what a crash has undone since."""
-        return [one for one in evaluations_in(self.eval_dir) if one.step <= up_to_step]
+        return [
+            evaluated for evaluated in evaluations_in(self.eval_dir) if evaluated.step <= up_to_step
+        ]
 
     def evaluate(self, path: str | None) -> None:
         """Evaluate the checkpoint at `path`."""
@@ -104,16 +107,16 @@ class SpecEvaluator:
         folder = self._folder(exporter)
         try:
             saved_at = os.path.getmtime(f"{self.path}.index")
-            found = any(
-                one.stat().st_mtime >= saved_at
-                for one in os.scandir(folder)
-                if not versions.is_draft(one.name)  # left by a process that died while exporting
+            exported = any(
+                entry.stat().st_mtime >= saved_at
+                for entry in os.scandir(folder)
+                if not versions.is_draft(entry.name)  # left by a process that died while exporting
             )
         except OSError:
             return False
-        if found:
+        if exported:
             _log.info("%s was exported to %s before; not again.", self.path, folder)
-        return found
+        return exported
 
     def _export(self, exporter: Any, final: bool) -> Any:
         if final:
@@ -130,7 +133,9 @@ class SpecEvaluator:
         return os.path.join(self._estimator.model_dir, "export", exporter.name)
 
 
-def evaluators_of(estimator: Any, eval_spec: EvalSpec | Sequence[EvalSpec]) -> list[SpecEvaluator]:
+def evaluators_of(
+    estimator: EstimatorHandle, eval_spec: EvalSpec | Sequence[EvalSpec]
+) -> list[SpecEvaluator]:
     """One for each `EvalSpec`, after making sure that they do not get into each other's way."""
     if isinstance(eval_spec, EvalSpec):
         return [SpecEvaluator(estimator, eval_spec)]
@@ -149,11 +154,11 @@ def evaluators_of(estimator: Any, eval_spec: EvalSpec | Sequence[EvalSpec]) -> l
 def last_results(evaluators: Sequence[SpecEvaluator], *, several: bool) -> tuple[Any, Any]:
     """(metrics, exports) of a single `EvalSpec`; dicts of these by name for a list."""
     if not several:
-        [one] = evaluators
-        return one.metrics, one.exports if one.metrics is not None else None
-    names = [one.spec.name or "eval" for one in evaluators]
-    metrics = [one.metrics for one in evaluators]
-    exports = [one.exports for one in evaluators]
+        [evaluator] = evaluators
+        return evaluator.metrics, evaluator.exports if evaluator.metrics is not None else None
+    names = [evaluator.spec.name or "eval" for evaluator in evaluators]
+    metrics = [evaluator.metrics for evaluator in evaluators]
+    exports = [evaluator.exports for evaluator in evaluators]
     return dict(zip(names, metrics, strict=True)), dict(zip(names, exports, strict=True))
 
 

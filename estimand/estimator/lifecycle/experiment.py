@@ -9,6 +9,7 @@ from typing import Any
 
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError, SpecError, SpecTypeError
+from estimand.core.handles import EstimatorHandle
 from estimand.core.spec import EvalSpec, TrainSpec
 from estimand.engine.checkpoints import api as checkpoints
 from estimand.estimator.estimator import Estimator
@@ -49,7 +50,7 @@ class Experiment:
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: EstimatorHandle,
         train_input_fn: Callable[..., Any],
         eval_input_fn: Callable[..., Any],
         eval_metrics: None = None,
@@ -184,13 +185,15 @@ class Experiment:
 
         The function is called with the last metrics, None at first.
         """
-        one = SpecEvaluator(self._estimator, self._eval_spec)
+        evaluator = SpecEvaluator(self._estimator, self._eval_spec)
         target = self._train_spec.max_steps
         steps = self._steps_per_iteration()
-        while continuous_eval_predicate_fn is None or continuous_eval_predicate_fn(one.metrics):
+        while continuous_eval_predicate_fn is None or continuous_eval_predicate_fn(
+            evaluator.metrics
+        ):
             newest = self._estimator.latest_checkpoint()
             start = 0 if newest is None else checkpoints.checkpoint_step(newest)
-            if target is not None and start >= target and one.metrics is not None:
+            if target is not None and start >= target and evaluator.metrics is not None:
                 break
             upto = start + steps if target is None else min(start + steps, target)
             spec = self._train_spec._replace(max_steps=max(upto, 1))
@@ -201,12 +204,12 @@ class Experiment:
                 saving_listeners=list(spec.saving_listeners),
             )
             newest = self._estimator.latest_checkpoint()
-            if newest == one.path:
+            if newest == evaluator.path:
                 _log.info("No step was trained: the input has ended.")
                 break
-            one.evaluate(newest)
-            one.export(final=target is not None and (one.step or 0) >= target)
-        return one.metrics, one.exports
+            evaluator.evaluate(newest)
+            evaluator.export(final=target is not None and (evaluator.step or 0) >= target)
+        return evaluator.metrics, evaluator.exports
 
     def run_std_server(self) -> None:
         """Serve variables to chief and workers."""
@@ -217,9 +220,9 @@ class Experiment:
         newest = self._estimator.latest_checkpoint()
         start = 0 if newest is None else checkpoints.checkpoint_step(newest)
         self._estimator.train(input_fn=self._train_spec.input_fn, max_steps=start + 1)
-        one = SpecEvaluator(self._estimator, self._eval_spec._replace(steps=1))
-        one.evaluate(self._estimator.latest_checkpoint())
-        return one.metrics, one.exports
+        evaluator = SpecEvaluator(self._estimator, self._eval_spec._replace(steps=1))
+        evaluator.evaluate(self._estimator.latest_checkpoint())
+        return evaluator.metrics, evaluator.exports
 
     local_run = train_and_evaluate
 
@@ -270,6 +273,20 @@ def run(
         "train_and_evaluate" for a process that works alone.
       run_config: handed on; its model_dir has to be set.
       hparams: handed on.
+
+    >>> import tempfile, estimand as est, numpy as np
+    >>> x = np.linspace(-1, 1, 64, dtype="float32")
+    >>> read = est.inputs.numpy_input_fn({"x": x}, 3 * x + 1, num_epochs=None, shuffle=True)
+    >>> def experiment_fn(run_config, hparams):
+    ...     columns = [est.feature_column.numeric_column("x")]
+    ...     line = est.LinearRegressor(columns, config=run_config)
+    ...     return est.Experiment(line, read, read, train_steps=hparams.steps, eval_steps=1)
+    >>> config = est.RunConfig(model_dir=tempfile.mkdtemp())
+    >>> metrics, _ = est.learn_runner.run(
+    ...     experiment_fn, run_config=config, hparams=est.HParams(steps=10)
+    ... )
+    >>> metrics["global_step"]
+    10
     """
     if not callable(experiment_fn):
         raise ConfigError(f"Experiment builder {experiment_fn!r} is not callable.")

@@ -22,6 +22,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import voice
+from estimand.core.handles import EstimatorHandle
 from estimand.core.spec import EvalSpec, TrainSpec
 from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.hook_calls.cadence import Cadence
@@ -39,6 +40,7 @@ from estimand.estimator.workspace import Workspace
 from estimand.export.best import loss_smaller
 from estimand.hooks import CheckpointSaverHook, LoopHook, stop_record
 from estimand.hooks.early_stopping import EarlyStoppingHook
+from estimand.hooks.evaluation_watcher import EvaluationWatcher
 
 _log = logging.getLogger("tensorflow")
 
@@ -47,7 +49,7 @@ _NEVER = 1e12  # seconds
 
 
 def run_local(
-    estimator: Any,
+    estimator: EstimatorHandle,
     train_spec: TrainSpec,
     eval_spec: EvalSpec | Sequence[EvalSpec],
     *,
@@ -60,7 +62,9 @@ def run_local(
     return evaluation.results()
 
 
-def _train_and_evaluate(estimator: Any, train_spec: TrainSpec, evaluation: LocalEvaluation) -> None:
+def _train_and_evaluate(
+    estimator: EstimatorHandle, train_spec: TrainSpec, evaluation: LocalEvaluation
+) -> None:
     if not evaluation.was_stopped_for_good():
         _log.info(
             "Start train and evaluate loop. The evaluate will happen after every checkpoint. "
@@ -83,7 +87,7 @@ class LocalEvaluation:
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: EstimatorHandle,
         train_spec: TrainSpec,
         eval_spec: EvalSpec | Sequence[EvalSpec],
         min_steps_between: int = 0,
@@ -92,6 +96,7 @@ class LocalEvaluation:
         self._workspace = Workspace.of(estimator)
         self._max_steps = train_spec.max_steps
         self._early = [h for h in train_spec.hooks if isinstance(h, EarlyStoppingHook)]
+        self._watchers = [h for h in train_spec.hooks if isinstance(h, EvaluationWatcher)]
         self._has_saver = any(isinstance(h, _SAVERS) for h in train_spec.hooks)
         self._several = not isinstance(eval_spec, EvalSpec)
         self._evaluators = evaluators_of(estimator, eval_spec)
@@ -103,8 +108,8 @@ class LocalEvaluation:
         self._start_path = checkpoints.latest_checkpoint(estimator.model_dir)
         start_step = 0 if self._start_path is None else step_of(self._start_path)
         self._schedules = [
-            EvaluationSchedule(one.spec, start_step, min_steps_between=min_steps_between)
-            for one in self._evaluators
+            EvaluationSchedule(evaluator.spec, start_step, min_steps_between=min_steps_between)
+            for evaluator in self._evaluators
         ]
 
     # Before
@@ -115,10 +120,24 @@ class LocalEvaluation:
         wanted = self._estimator.config.progress is not False
         shown = voice.showing(voice.EVALUATION) if self._table.enabled else contextlib.nullcontext()
         with voice.speaking(wanted):
-            with shown:
+            with shown, self._watchers_told():
                 yield
             if wanted:
                 tell_the_end(self._estimator.model_dir, self._evaluators)
+
+    @contextlib.contextmanager
+    def _watchers_told(self) -> Iterator[None]:
+        for watcher in self._watchers:
+            watcher.opened()
+        error: BaseException | None = None
+        try:
+            yield
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            for watcher in self._watchers:
+                watcher.closed(error)
 
     def was_stopped_for_good(self) -> bool:
         """Whether early stopping has ended this training before, and would do so again."""
@@ -141,12 +160,12 @@ class LocalEvaluation:
 
     def hooks(self) -> list[Any]:
         """Hooks that see to it that there is a checkpoint when an evaluation is due."""
-        found: list[Any] = [
-            SaveForEvaluationHook(one.spec.every_n_steps, one.spec.every_n_secs)
-            for one in self._evaluators
-            if one.spec.every_n_steps is not None or one.spec.every_n_secs is not None
+        given_hooks: list[Any] = [
+            SaveForEvaluationHook(evaluator.spec.every_n_steps, evaluator.spec.every_n_secs)
+            for evaluator in self._evaluators
+            if evaluator.spec.every_n_steps is not None or evaluator.spec.every_n_secs is not None
         ]
-        return [*self._saver_of_our_own(), *found] if found else []
+        return [*self._saver_of_our_own(), *given_hooks] if given_hooks else []
 
     def _saver_of_our_own(self) -> list[CheckpointSaverHook]:
         """What saves for evaluations, and at the end, where the configuration saves nothing."""
@@ -154,7 +173,7 @@ class LocalEvaluation:
         if config.save_checkpoints_steps or config.save_checkpoints_secs or self._has_saver:
             return []
         graph = config.checkpoint_save_graph_def and not config.run_eagerly
-        return [CheckpointSaverHook(config.model_dir, save_secs=_NEVER, save_graph_def=graph)]
+        return [CheckpointSaverHook(config.model_dir or "", save_secs=_NEVER, save_graph_def=graph)]
 
     # During
 
@@ -171,13 +190,13 @@ class LocalEvaluation:
 
     def _due(self, step: int) -> list[SpecEvaluator]:
         due = []
-        for one, schedule in zip(self._evaluators, self._schedules, strict=True):
+        for evaluator, schedule in zip(self._evaluators, self._schedules, strict=True):
             why_not = schedule.why_not(step)
             if why_not is None:
-                due.append(one)
+                due.append(evaluator)
                 schedule.began(step)
             else:
-                _log.info("%s%s", why_not, f" ({one.spec.name})" if self._several else "")
+                _log.info("%s%s", why_not, f" ({evaluator.spec.name})" if self._several else "")
         return due
 
     def _left_over(self, step: int) -> list[SpecEvaluator]:
@@ -192,31 +211,36 @@ class LocalEvaluation:
             return []
         saved_at = os.path.getmtime(f"{path}.index")
         result = []
-        for one in self._evaluators:
-            earlier = one.earlier_evaluations(step)
-            schedule = EvaluationSchedule(one.spec)
+        for evaluator in self._evaluators:
+            earlier = evaluator.earlier_evaluations(step)
+            schedule = EvaluationSchedule(evaluator.spec)
             if earlier:
                 schedule.began(earlier[-1].step, earlier[-1].time)
             done = any(e.step == step for e in earlier)
-            if (done or schedule.why_not(step, saved_at)) and not one.exports_are_due(path):
+            if (done or schedule.why_not(step, saved_at)) and not evaluator.exports_are_due(path):
                 continue
             if step > 0:
                 _log.info("Evaluating step %d, which an interruption had kept from it.", step)
-                result.append(one)
+                result.append(evaluator)
         return result
 
     def _evaluate(self, due: Sequence[SpecEvaluator], path: str | None, step: int) -> bool:
-        for one in due:
-            one.evaluate(path)
-            self._table.add(one.spec.name, one.metrics or {})
+        watchers_wishes = [self._evaluate_by(evaluator, path) for evaluator in due]
         # All of them, even if the first says stop: each may have something to log.
         wishes = [hook.evaluated(step) for hook in self._early]
         self._stopped_early |= any(wishes)
-        for one in due:
-            if one.spec.exporters:
+        for evaluator in due:
+            if evaluator.spec.exporters:
                 self._wait_for_files()
-            one.export(final=self._is_final(one.step))
-        return any(wishes)
+            evaluator.export(final=self._is_final(evaluator.step))
+        return any(wishes) or any(watchers_wishes)
+
+    def _evaluate_by(self, evaluator: SpecEvaluator, path: str | None) -> bool:
+        """One evaluation, and telling of it; True if a watcher asks the training to stop."""
+        evaluator.evaluate(path)
+        metrics = evaluator.metrics or {}
+        self._table.add(evaluator.spec.name, metrics)
+        return any([w.evaluated(evaluator.spec.name, metrics) for w in self._watchers])
 
     def _is_final(self, step: int | None) -> bool:
         reached = self._max_steps is not None and step is not None and step >= self._max_steps
@@ -245,16 +269,16 @@ class LocalEvaluation:
             )
             return
         trained = self._started
-        for one in self._evaluators:
-            if one.path != path:
+        for evaluator in self._evaluators:
+            if evaluator.path != path:
                 was_done = not trained and any(
-                    e.checkpoint == os.path.basename(path) for e in one.earlier_evaluations(2**62)
+                    e.checkpoint == os.path.basename(path)
+                    for e in evaluator.earlier_evaluations(2**62)
                 )
-                one.evaluate(path)
-                self._table.add(one.spec.name, one.metrics or {})
-                one.export(final=self._is_final(one.step), again=was_done)
-            elif self._is_final(one.step):
-                one.export(final=True)
+                self._evaluate_by(evaluator, path)
+                evaluator.export(final=self._is_final(evaluator.step), again=was_done)
+            elif self._is_final(evaluator.step):
+                evaluator.export(final=True)
 
     def results(self) -> tuple[Any, Any]:
         """(metrics, exports) of a single `EvalSpec`; dicts of these by name for a list."""
@@ -269,7 +293,7 @@ class EvaluationListener(tf.compat.v1.train.CheckpointSaverListener):
     def __init__(self, evaluation: LocalEvaluation) -> None:
         self._evaluation = evaluation
 
-    def after_save(self, session: Any, global_step_value: int) -> bool:
+    def after_save(self, session: tf.compat.v1.Session, global_step_value: int) -> bool:
         return self._evaluation.checkpoint_saved(int(global_step_value))
 
 
@@ -282,8 +306,17 @@ class SaveForEvaluationHook(LoopHook):
         secs = every_n_secs if every_n_steps is None else None
         self.cadence = Cadence(steps, secs, at_start=False, aligned=steps is not None)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        hooks = [] if self._loop is None else self._loop.hooks
-        saver = next((h for h in hooks if isinstance(h, CheckpointSaverHook)), None)
+    def after_run(
+        self,
+        run_context: tf.compat.v1.train.SessionRunContext,
+        run_values: tf.compat.v1.train.SessionRunValues,
+    ) -> None:
+        if self._loop is None:
+            return
+        if self._loop.saves_by_itself:
+            self._loop.save_now()
+            return
+        savers = (hook for hook in self._loop.hooks if isinstance(hook, CheckpointSaverHook))
+        saver = next(savers, None)
         if saver is not None and saver.save_now(run_context.session):
             run_context.request_stop()

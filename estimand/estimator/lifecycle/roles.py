@@ -8,12 +8,14 @@ from typing import Any
 
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
+from estimand.core.handles import EstimatorHandle
 from estimand.core.spec import EvalSpec, TrainSpec
 from estimand.engine.checkpoints import api as checkpoints
 from estimand.estimator.lifecycle.continuous import evaluate_continuously
 from estimand.estimator.lifecycle.evaluator import evaluators_of, last_results
 from estimand.estimator.lifecycle.local import run_local
 from estimand.estimator.training import cluster
+from estimand.estimator.workspace import Workspace
 from estimand.hooks import stop_record
 from estimand.hooks.early_stopping import EarlyStoppingHook
 
@@ -31,16 +33,18 @@ def role(config: RunConfig) -> Role:
             "For distributed training, there can only be one `evaluator` task (with task id 0). "
             f"Given task id {config.task_id}"
         )
-    found = _ROLES.get(config.task_type)
-    if found is None:
+    role = _ROLES.get(config.task_type)
+    if role is None:
         raise ConfigError(
             f"Task type {config.task_type} is not supported. Supported task types are "
             f"{sorted(_ROLES)}. It comes from TF_CONFIG."
         )
-    return found
+    return role
 
 
-def run_chief(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> None:
+def run_chief(
+    estimator: EstimatorHandle, train_spec: TrainSpec, eval_spec: EvalSpec | None
+) -> None:
     """Train and save; evaluating is the evaluator's part."""
     del eval_spec
     stop_record.remove(estimator.model_dir)
@@ -53,12 +57,14 @@ def run_chief(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> None:
     _tell_that_training_ended(estimator, train_spec)
 
 
-def run_master(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> Any:
+def run_master(estimator: EstimatorHandle, train_spec: TrainSpec, eval_spec: EvalSpec) -> Any:
     """The chief of old clusters, which evaluates as well."""
     return run_local(estimator, train_spec, eval_spec)
 
 
-def run_worker(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> None:
+def run_worker(
+    estimator: EstimatorHandle, train_spec: TrainSpec, eval_spec: EvalSpec | None
+) -> None:
     """Train together with the others; where there are parameter servers, serve the chief.
 
     In a cluster that names no chief, worker 0 is it.
@@ -74,7 +80,7 @@ def run_worker(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> None:
     return None
 
 
-def run_ps(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> None:
+def run_ps(estimator: EstimatorHandle, train_spec: TrainSpec, eval_spec: EvalSpec | None) -> None:
     """Hold variables for chief and workers, until the chief has ended the training."""
     del train_spec, eval_spec
     if estimator.config.num_ps_replicas == 0:
@@ -83,10 +89,17 @@ def run_ps(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> None:
             f"with parameter servers. It is {estimator.config.task_type} "
             f"{estimator.config.task_id}."
         )
-    cluster.serve_chief(estimator._workspace)
+    workspace = Workspace.of(estimator)
+    if workspace is None:
+        raise ConfigError(
+            f"{estimator!r} cannot serve as parameter server or worker: it is no est.Estimator."
+        )
+    cluster.serve_chief(workspace)
 
 
-def run_evaluator(estimator: Any, train_spec: TrainSpec, eval_spec: Any) -> tuple[Any, Any]:
+def run_evaluator(
+    estimator: EstimatorHandle, train_spec: TrainSpec, eval_spec: EvalSpec
+) -> tuple[Any, Any]:
     """Evaluate new checkpoints, and export, until training has ended."""
     evaluators = evaluators_of(estimator, eval_spec)
     evaluate_continuously(estimator, evaluators, max_steps=train_spec.max_steps)
@@ -102,7 +115,7 @@ _ROLES: dict[str, Role] = {
 }
 
 
-def _tell_that_training_ended(estimator: Any, train_spec: TrainSpec) -> None:
+def _tell_that_training_ended(estimator: EstimatorHandle, train_spec: TrainSpec) -> None:
     """So that the evaluator ends, also where there is no `max_steps` to end at."""
     if any(isinstance(h, EarlyStoppingHook) and h.reason for h in train_spec.hooks):
         return  # it has said so itself

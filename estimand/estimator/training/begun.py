@@ -9,12 +9,13 @@ from typing import Any
 
 from estimand.core.modes import ModeKeys
 from estimand.engine.checkpoints import api as checkpoints
-from estimand.engine.distributed.distribution import Distribution
+from estimand.engine.distribution import Distribution
 from estimand.engine.model_dir import RunRecord
 from estimand.estimator.run_context import model_seed
 from estimand.estimator.workspace import Workspace
 from estimand.export.deriving import TrainedOn
 from estimand.inputs.contract import ModelInput
+from estimand.inputs.memory import permutation
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,10 @@ class Begun:
     @property
     def input_seed(self) -> int:
         return self.seed if self.record.input_seed is None else self.record.input_seed
+
+    @property
+    def input_order(self) -> int:
+        return self.record.input_order or 1  # as long as none was noted, there was only one
 
     def tell_checkpoint(self, latest: str | None) -> None:
         """A new call that goes on from a finished one starts its input from the beginning.
@@ -66,17 +71,19 @@ def begin(workspace: Workspace, distribution: Distribution, latest: str | None) 
         # order of the call that was interrupted.
         fixed = workspace.config.tf_random_seed is not None
         record.input_seed = seed if fixed else secrets.randbits(31)
+        record.input_order = permutation.CURRENT_ORDER
         record.block_mode = record.block_mode_from_step = None
     record.save(workspace.model_dir)
     begun = Begun(workspace, distribution, latest, meta, record, seed, resumes)
-    distribution.team.from_chief([seed, begun.input_seed, resumes, workspace.is_gone()])
+    told = [seed, begun.input_seed, begun.input_order, resumes, workspace.is_gone()]
+    distribution.team.from_chief(told)
     return begun
 
 
 def _follow(workspace: Workspace, distribution: Distribution) -> Begun:
-    seed, input_seed, resumes, forget = distribution.team.from_chief([0] * 4)
+    seed, input_seed, input_order, resumes, forget = distribution.team.from_chief([0] * 5)
     workspace.live.forget_if(bool(forget))
-    record = RunRecord(input_seed=input_seed)
+    record = RunRecord(input_seed=input_seed, input_order=input_order)
     return Begun(workspace, distribution, None, {}, record, seed, bool(resumes))
 
 
@@ -95,9 +102,10 @@ class TrainingInput:
         if distribution.leads:
             workspace.forget_what_is_gone()
         workspace.live.seed_input(ModeKeys.TRAIN, begun.input_seed)
-        self.given = workspace.call_input_fn(
-            self.function, ModeKeys.TRAIN, distribution.input_context()
-        )
+        with permutation.in_order(begun.input_order):
+            self.given = workspace.call_input_fn(
+                self.function, ModeKeys.TRAIN, distribution.input_context()
+            )
         workspace.trained_on = TrainedOn.of(self.given)
         self.given = distribution.own_share(self.given, self.function)
         return self.given

@@ -42,6 +42,8 @@ class BlockModeChoice:
             return None  # only the ordinary executor knows several devices
         if self.config.block_mode != "auto":
             program.block_mode = self._possible(self.config.block_mode)
+            if program.block_mode != recorded:
+                self._keep(start_step)  # who resumes the run without the pin goes on as before
             return None
         if recorded is not None:
             mode = self._possible(recorded)
@@ -56,19 +58,29 @@ class BlockModeChoice:
         seeded = self.config.tf_random_seed is not None
         tried = not seeded and block_mode.pays(program, steps)
         if not (tried and block_mode.may_be_tried(program.trace, program.targets)):
-            rule = block_mode.by_rule(program) if seeded else block_mode.guess(program.trace)
-            program.block_mode = rule
+            program.block_mode = self._by_rule(steps) if seeded else block_mode.guess(program.trace)
             self._keep(start_step)
             return None
 
         def choose(batch: list[tf.Tensor]) -> None:
-            may_compile = not self._input_may_end() and not self._every_step_is_looked_at()
             program.block_mode = block_mode.measure(
-                program, batch, steps_to_go=steps, may_compile=may_compile
+                program,
+                self.feeder.on_trial(batch),
+                steps_to_go=steps,
+                may_compile=self._may_compile(),
             )
             self._keep(start_step + 1)
 
         return choose
+
+    def _by_rule(self, steps: int | None) -> str:
+        there = steps is None or steps > 0
+        # Who looks does not decide: the ways differ in their last bits.
+        supply = self.feeder.supply(1) if there and not self._input_may_end() else None
+        return block_mode.by_rule(self.program, supply, steps)
+
+    def _may_compile(self) -> bool:
+        return not self._input_may_end() and not self._every_step_is_looked_at()
 
     def _steps_to_go(self, start_step: int, target: int | None) -> int | None:
         limits = [self.feeder.remaining, None if target is None else target - start_step]
@@ -84,30 +96,30 @@ class BlockModeChoice:
         """`mode`, or if it cannot be had here the best that can."""
         if mode == ONEDNN:
             return mode if self._has_onednn() else PLAIN
-        if mode != XLA:
+        if mode != XLA or self.feeder.remaining == 0:
             return mode
         problem = "the length of its input is not known" if self._input_may_end() else None
-        problem = problem or self.program.compiling_problem(asked=True)
+        problem = problem or self.program.compiling_problem(self.feeder.supply(1), asked=True)
         if problem is None:
             return mode
-        other = block_mode.guess(self.program.trace)
+        substitute = block_mode.guess(self.program.trace)
         _log.warning(
             "The steps of this model cannot be compiled by XLA: %s. They are run with "
             "block_mode=%r instead of 'xla'.",
             problem,
-            other,
+            substitute,
         )
-        return other
+        return substitute
 
     def _has_onednn(self) -> bool:
         """Without a word where TensorFlow uses it anyway."""
-        found = tf_private.onednn_kernels_to_ask_for()
-        if not found and not tf_private.onednn_in_all_graphs():
+        available = tf_private.onednn_kernels_to_ask_for()
+        if not available and not tf_private.onednn_in_all_graphs():
             _log.warning(
                 "This TensorFlow has no kernels of oneDNN, or TF_ENABLE_ONEDNN_OPTS=0 forbids "
                 "them: steps are run with block_mode='plain' instead of 'onednn'."
             )
-        return found
+        return available
 
     def _compare_surroundings(self) -> None:
         now = tf_private.onednn_in_all_graphs()

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import tensorflow as tf
 
-from estimand.core import old_code, tf_private
+from estimand.core import old_code
 from estimand.core.config import RunConfig
 from estimand.core.errors import EstimandError
-from estimand.engine.checkpoints.saving import v1_saver
+from estimand.engine.checkpoints.keep_policy import KeepPolicy
+from estimand.engine.tracing.built_model import BuiltModel
 from estimand.engine.tracing.trace import Trace
 from estimand.export.meta_graph import meta_graph
 
 _log = logging.getLogger("estimand")
 
 
-def graph_file(trace: Any, config: RunConfig) -> bytes | None:
+def graph_file(trace: BuiltModel, config: RunConfig, keep: KeepPolicy) -> bytes | None:
     """The contents of `model.ckpt-N.meta`; None if there is to be none, or cannot be one.
 
     Nothing here reads it, so a model that does not fit into one trains all the same.
@@ -27,12 +27,8 @@ def graph_file(trace: Any, config: RunConfig) -> bytes | None:
         wanted = old_code.expected and config.checkpoint_save_graph_def
     if not wanted or not isinstance(trace, Trace):
         return None
-    limits = tf_private.saver_limits(v1_saver(trace))
-    keep_max = config.keep_checkpoint_max or 0
-    keep_hours = config.keep_checkpoint_every_n_hours or 10000.0
-    keep_max, keep_hours = limits or (keep_max, keep_hours)
     try:
-        return meta_graph(trace, keep_max=keep_max, keep_hours=keep_hours)
+        return meta_graph(trace, keep_max=keep.keep_max or 0, keep_hours=keep.keep_every_n_hours)
     except (EstimandError, tf.errors.OpError, TypeError, ValueError) as error:
         level = logging.WARNING if config.save_meta_graph else logging.INFO
         _log.log(level, "No model.ckpt-N.meta is written for this model: %s", error)

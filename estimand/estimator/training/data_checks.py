@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimand.core import expectations
-from estimand.engine.tracing.trace import Trace, pack_batch
+from estimand.engine.running.loop import OnFirstBatch
+from estimand.engine.tracing.batches import pack_batch
+from estimand.engine.tracing.trace import Trace
 from estimand.features.oov import out_of_vocabulary
 from estimand.inputs.contract import ModelInput
 
@@ -38,7 +40,7 @@ class DataCheck:
     def __init__(self, trace: Trace, given: ModelInput, *, wanted: bool) -> None:
         self._trace = trace
         self._given = given
-        self.wanted = wanted and not trace.data_checked
+        self.wanted = wanted and given.fed is None and not trace.data_checked
 
     def look(self, batch: Sequence[tf.Tensor]) -> None:
         """Check one batch, as the step took it."""
@@ -46,19 +48,9 @@ class DataCheck:
         self.wanted = False
         warn_of_findings(self._trace.graph, *pack_batch(self._given.element_spec, batch))
 
-    def before(
-        self, choose: Callable[[list[tf.Tensor]], None] | None, replicas: int
-    ) -> Callable[[list[tf.Tensor]], None] | None:
-        """What to do with the first batch, which is one for each replica: look, then `choose`."""
-        if not self.wanted:
-            return choose
-
-        def look_and_choose(batch: list[tf.Tensor]) -> None:
-            self.look(batch[: len(batch) // replicas])
-            if choose is not None:
-                choose(batch)
-
-        return look_and_choose
+    def on_first_batch(self, replicas: int) -> OnFirstBatch | None:
+        """What to do with the first batch, which is one for each replica; None: nothing."""
+        return (lambda batch: self.look(batch[: len(batch) // replicas])) if self.wanted else None
 
     def after_failure(self) -> None:
         """The first step failed, maybe because of what the check would have told."""
@@ -72,30 +64,30 @@ class DataCheck:
 
 def warn_of_findings(graph: tf.Graph, features: Any, labels: Any) -> None:
     """Log a table of what looks wrong in one batch; nothing when all is well."""
-    found = findings(graph, features, labels)
-    if found:
+    rows = findings(graph, features, labels)
+    if rows:
         _log.warning(
             "The first batch has values that are likely not meant:\n%s\n"
             "RunConfig(check_data=False) leaves this check out.",
-            _table(found),
+            _table(rows),
         )
 
 
 def findings(graph: tf.Graph, features: Any, labels: Any) -> list[Finding]:
     """What looks wrong in one batch of eager tensors."""
     parts = [*_leaves("feature", features), *_leaves("label", labels)]
-    found = [*_uneven(parts)]
+    problems = [*_uneven(parts)]
     for name, value in parts:
-        found += _not_finite(name, value)
-        if name.startswith("feature") and not found_for(found, name):
-            found += _constant(name, value)
+        problems += _not_finite(name, value)
+        if name.startswith("feature") and not found_for(problems, name):
+            problems += _constant(name, value)
     for head, low, high in expectations.label_ranges(graph):
-        found += _out_of_range(labels, head, low, high)
-    return found + list(_unknown(graph, features))
+        problems += _out_of_range(labels, head, low, high)
+    return problems + list(_unknown(graph, features))
 
 
-def found_for(found: list[Finding], name: str) -> bool:
-    return any(finding.where == name for finding in found)
+def found_for(problems: list[Finding], name: str) -> bool:
+    return any(finding.where == name for finding in problems)
 
 
 def _leaves(title: str, part: Any, path: str = "") -> Iterator[tuple[str, np.ndarray]]:
@@ -171,8 +163,8 @@ def _unknown(graph: tf.Graph, features: Any) -> Iterator[Finding]:
             yield Finding(f"column {name!r}", f"all values are {kind}", "")
 
 
-def _table(found: list[Finding]) -> str:
-    rows = [("where", "what", "for example"), *found]
+def _table(problems: list[Finding]) -> str:
+    rows = [("where", "what", "for example"), *problems]
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
     lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
     return "\n".join("  " + line.rstrip() for line in lines)

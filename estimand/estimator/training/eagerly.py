@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
 from estimand.core.modes import ModeKeys
-from estimand.engine.checkpoints.saving import DRAWS, ModelSaver
+from estimand.engine.checkpoints import api as checkpoints
+from estimand.engine.checkpoints.api import Entry
+from estimand.engine.checkpoints.saving import DRAWS
+from estimand.engine.distribution import Stop
+from estimand.engine.eager.program import EagerProgram, FirstStep
 from estimand.engine.eager.run import EagerRunner, EagerTrace
+from estimand.engine.eager.session import EagerSession
 from estimand.engine.feeding.feeder import Feeder, InputPosition
-from estimand.engine.running.interrupts import Interrupts
-from estimand.estimator.eager import phases
-from estimand.estimator.eager.hooks import EagerSession
+from estimand.engine.tracing.batches import pack_batch
+from estimand.estimator import eagerly
 from estimand.estimator.training.begun import Begun, TrainingInput
-from estimand.estimator.training.hooks import eager_hooks
 from estimand.estimator.training.in_process import feeder_at, put_back_locals
-from estimand.estimator.training.prepared import Prepared, Wishes
+from estimand.estimator.training.prepared import Prepared
 from estimand.inputs.contract import ModelInput
 
 
@@ -26,49 +29,18 @@ class NoBatchError(Exception):
     """The input is empty, so the model function was never called."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class EagerRun(Prepared):
-    """Steps one by one. `first_step` was taken already, and waits to be put in place."""
+class _Position(InputPosition):
+    """Stands at the beginning until the first step, though a batch has been taken for it."""
 
-    trace: EagerTrace
-    session: EagerSession
-    runner: EagerRunner
-    feeder: Feeder
-    element_spec: Any
-    first_step: phases.TakenBack | phases.RunAgain | None
+    def __init__(self, program: EagerProgram, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._program = program
 
-    def train(
-        self,
-        wishes: Wishes,
-        target: int | None,
-        saver: ModelSaver,
-        interrupts: Interrupts,
-        on_block: Callable[[int, Any], None],
-    ) -> phases.EagerLoop:
-        config = self.begun.workspace.config
-        if self.first_step is not None:
-            # A batch has been taken, but not for the checkpoint of the start: no position is
-            # saved with it, which stands for the beginning.
-            saver.position = None
-        loop = phases.EagerLoop(
-            self.runner,
-            self.feeder,
-            self.element_spec,
-            self.trace,
-            eager_hooks(self.trace.spec, config, wishes.hooks, wishes.saving_listeners),
-            saver.save,
-            self.begun.workspace.model_dir,
-            config.log_step_count_steps,
-            self.first_step,
-            after_first_step=lambda: setattr(saver, "position", self.position),
-            variables_made=saver.take_in,
-            on_step=on_block,
-        )
-        loop.run(target, interrupts)
-        return loop
+    def take(self) -> tuple[list[Entry], dict[str, Any]]:
+        return ([], {"kind": "start"}) if self._program.first_step else super().take()
 
 
-def prepare(begun: Begun, input_fn: TrainingInput) -> EagerRun:
+def prepare(begun: Begun, input_fn: TrainingInput) -> Prepared:
     """Make the variables, which takes a batch, and bring the input to its place."""
     workspace = begun.workspace
     given = input_fn.call()
@@ -76,30 +48,30 @@ def prepare(begun: Begun, input_fn: TrainingInput) -> EagerRun:
     runner = workspace.eager_runner(ModeKeys.TRAIN, begun.seed)
     make = _from_scratch if begun.latest is None and workspace.warm_start is None else _filled
     try:
-        trace, feeder, given, first_step = make(begun, input_fn, given, runner)
+        begun, trace, feeder, given, first_step = make(begun, input_fn, given, runner)
     except tf.errors.OutOfRangeError:
         raise NoBatchError from None
     workspace.live.store.mark_changed()
-    start_step = int(trace.global_step.numpy())
+    start_step = trace.step_now()
     runner.draws.start(int(begun.meta.get(DRAWS, start_step)))
+    session = EagerSession(trace)
+    program = EagerProgram(runner, session, given.element_spec, first_step)
     position = None
     if workspace.config.save_input_position:
-        position = InputPosition(feeder, given.dataset, resumable=given.resumable)
-    return EagerRun(
+        position = _Position(program, feeder, given.dataset, resumable=given.resumable)
+    return Prepared(
         begun=begun,
         latest=begun.latest,
-        trace=trace,
-        session=EagerSession(trace),
+        program=program,
+        session=session,
+        feeder=feeder,
         position=position,
         start_step=start_step,
-        runner=runner,
-        feeder=feeder,
-        element_spec=given.element_spec,
-        first_step=first_step,
+        max_steps_per_call=1,  # whoever debugs wants to see each
     )
 
 
-_Made = tuple[EagerTrace, Feeder, ModelInput, phases.TakenBack | phases.RunAgain | None]
+_Made = tuple[Begun, EagerTrace, Feeder, ModelInput, FirstStep | None]
 
 
 def _from_scratch(
@@ -107,22 +79,49 @@ def _from_scratch(
 ) -> _Made:
     """There are no variables before the first step. It is run once, taken back so that hooks see
     the start, and put in place when its turn comes."""
-    feeder = feeder_at(begun, given, input_fn.call, None, begun.meta)
+    feeder = feeder_at(begun, given, input_fn.call, None, begun.meta, Stop())
     before = begun.workspace.live.store.values()
-    batch = given.unpack(feeder.next_element())
-    trace = runner.run(*batch)
-    first_step = phases.initialized(
-        trace, phases.TakenBack.of(trace, before), lambda: runner.run(*batch)
-    )
-    return trace, feeder, given, first_step
+    batch = feeder.next_batch()
+    feeder.batches -= 1  # it counts when the step does
+    features, labels = pack_batch(given.element_spec, batch)
+    trace = runner.run(features, labels)
+    put_in_place = _taken_back(trace, before)
+    scaffold = trace.spec.scaffold
+    if scaffold is not None and scaffold.init_fn is not None:
+        scaffold.init_fn(EagerSession(trace))  # a Scaffold binds itself as the first argument
+        put_in_place = lambda: runner.run(features, labels)  # noqa: E731  variables have changed
+    return begun, trace, feeder, given, FirstStep(batch, put_in_place)
+
+
+def _taken_back(trace: EagerTrace, before: dict[int, tf.Tensor]) -> Callable[[], EagerTrace]:
+    """Undo the step of `trace`; `before` has what variables held that existed already."""
+    after = []
+    names = {**trace.variables.local, **trace.variables.by_name}
+    for name, variable in {id(v): (n, v) for n, v in names.items()}.values():
+        value = before.get(id(variable), trace.outside_values.get(name))
+        if value is None:
+            value = getattr(variable, "_estimand_first_value", None)
+        if value is not None:
+            after.append((variable, variable.read_value()))
+            variable.assign(value)
+
+    def put_in_place() -> EagerTrace:
+        for variable, value in after:
+            variable.assign(value)
+        return trace
+
+    return put_in_place
 
 
 def _filled(begun: Begun, input_fn: TrainingInput, given: ModelInput, runner: EagerRunner) -> _Made:
     """Variables with the values of a checkpoint or a warm start, made on a batch of no account."""
     first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
-    trace = phases.build(begun.workspace, runner, given.element_spec, first)
+    trace, used = eagerly.build(begun.workspace, runner, given.element_spec, first)
+    if used != begun.latest:  # the newest was damaged: what was noted with it is no use, either
+        meta = (checkpoints.read_meta(used) if used else None) or {}
+        begun = dataclasses.replace(begun, latest=used, meta=meta)
     # A Dataset that was read from, if only one batch, shuffles anew the next time.
     given = input_fn.call()
-    feeder = feeder_at(begun, given, input_fn.call, begun.latest, begun.meta)
-    put_back_locals(begun, trace, begun.latest, begun.meta)
-    return trace, feeder, given, None
+    feeder = feeder_at(begun, given, input_fn.call, begun.latest, begun.meta, trace.stop)
+    runner.go_on_with(put_back_locals(begun, trace, begun.latest, begun.meta))
+    return begun, trace, feeder, given, None

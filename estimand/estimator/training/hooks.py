@@ -1,31 +1,34 @@
-"""The hooks of a training run, in the order in which they are called."""
+"""The hooks of a training run, in the order in which they are called, and who saves."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from estimand import hooks as ready_made
+from estimand.core import tf_private
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
 from estimand.core.spec import EstimatorSpec
+from estimand.engine.checkpoints.save_policy import SavePolicy
+from estimand.engine.checkpoints.taking import CheckpointTaker, Write
+from estimand.engine.model_dir import anchored
+from estimand.engine.tracing.built_model import BuiltModel
 from estimand.engine.tracing.trace import Trace
-from estimand.estimator.eager.summary_hook import EagerSummaryHook
 from estimand.hooks.adopt import adopt
+from estimand.hooks.eager_summaries import EagerSummaryHook
+
+Save = Callable[..., str]
+_SAVERS = (ready_made.CheckpointSaverHook, tf.compat.v1.train.CheckpointSaverHook)
 
 
-def assemble(
-    trace: Trace, config: RunConfig, user_hooks: Sequence[Any], saving_listeners: Sequence[Any]
-) -> list[Any]:
-    """Checkpoints first, then the chief's, counters and summaries, the user's, the watchers."""
+def assemble(trace: BuiltModel, config: RunConfig, user_hooks: Sequence[Any]) -> list[Any]:
+    """The chief's, counters and summaries, the user's, the watchers."""
     chief, user, own = _given(trace.spec, config, user_hooks)
-    savers = _savers((*chief, *user, *own))
-    default_saver = [] if savers else _checkpoint_hooks(config, trace.spec.scaffold)
-    _attach_listeners(savers or default_saver, saving_listeners, config)
     return [
-        *default_saver,
         *chief,
         *(_chief_watchers(trace, config) if config.is_chief else ()),
         *user,
@@ -34,25 +37,49 @@ def assemble(
     ]
 
 
-def eager_hooks(
-    spec: EstimatorSpec,
-    config: RunConfig,
-    user_hooks: Sequence[Any],
-    saving_listeners: Sequence[Any],
-) -> list[Any]:
-    """The same without those of ours that look at tensors of a graph."""
-    chief, user, own = _given(spec, config, user_hooks)
-    savers = _savers((*chief, *user, *own))
-    default_saver = (
-        [] if savers else _checkpoint_hooks(config.replace(checkpoint_save_graph_def=False), None)
-    )
-    _attach_listeners(savers or default_saver, saving_listeners, config)
-    watchers: list[Any] = []
-    if config.is_chief and config.log_step_count_steps:
-        watchers.append(_step_counter(config))
-    if config.is_chief and config.save_summary_steps:
-        watchers.append(EagerSummaryHook(config.save_summary_steps, config.model_dir or ""))
-    return [*default_saver, *chief, *watchers, *user, *own]
+def checkpoint_taker(
+    trace: BuiltModel, config: RunConfig, hooks: Sequence[Any], listeners: Sequence[Any], save: Save
+) -> CheckpointTaker | None:
+    """What takes the checkpoints that the configuration asks for; None where hooks do.
+
+    `save` does it for a model that has no way of its own. Listeners are told by whoever saves.
+    """
+    savers = [hook for hook in hooks if isinstance(hook, _SAVERS)]
+    wanted = bool(config.save_checkpoints_steps or config.save_checkpoints_secs)
+    taker = None
+    if not savers and wanted and config.is_chief:
+        path = os.path.join(anchored(config.model_dir or ""), "model.ckpt")
+        taker = CheckpointTaker(
+            SavePolicy(config.save_checkpoints_steps, config.save_checkpoints_secs),
+            path,
+            _write(trace, path, save),
+            save_graph_def=config.checkpoint_save_graph_def,
+        )
+    if not listeners or (not savers and wanted and not config.is_chief):
+        return taker  # it is the chief that saves, and tells its own
+    if not savers and taker is None:
+        raise ConfigError(
+            "There should be a CheckpointSaverHook to use saving_listeners. Please set one of the "
+            "RunConfig.save_checkpoints_steps or RunConfig.save_checkpoints_secs."
+        )
+    known = savers[0]._listeners if taker is None else taker.listeners
+    known.extend(listener for listener in listeners if listener not in known)
+    return taker
+
+
+def _write(trace: BuiltModel, path: str, save: Save) -> Write:
+    scaffold = None if trace.runs_eagerly else trace.spec.scaffold
+    of_model = None if scaffold is None else scaffold.saver
+    own_way = of_model if tf_private.saver_overrides(of_model, "save") else None
+
+    def write(session: Any, step: int, synchronous: bool) -> None:
+        if own_way is not None:
+            own_way.save(session, path, global_step=step, write_meta_graph=False)
+            return
+        with tf_private.eager_mode():
+            save(step, directory=os.path.dirname(path), synchronous=synchronous)
+
+    return write
 
 
 def _given(
@@ -65,50 +92,11 @@ def _given(
     return first, second, third
 
 
-def _checkpoint_hooks(config: RunConfig, scaffold: Any) -> list[Any]:
-    if not (config.is_chief and _saves(config)):
-        return []
-    return [
-        ready_made.CheckpointSaverHook(
-            config.model_dir or "",
-            save_secs=config.save_checkpoints_secs,
-            save_steps=config.save_checkpoints_steps,
-            scaffold=scaffold,
-            save_graph_def=config.checkpoint_save_graph_def,
-        )
-    ]
-
-
-def _saves(config: RunConfig) -> bool:
-    return bool(config.save_checkpoints_steps or config.save_checkpoints_secs)
-
-
-def _savers(hooks: Sequence[Any]) -> list[Any]:
-    kinds = (ready_made.CheckpointSaverHook, tf.compat.v1.train.CheckpointSaverHook)
-    return [h for h in hooks if isinstance(h, kinds)]
-
-
-def _attach_listeners(
-    savers: Sequence[Any], saving_listeners: Sequence[Any], config: RunConfig
-) -> None:
-    if not saving_listeners:
-        return
-    if not savers and not config.is_chief and _saves(config):
-        return  # it is the chief that saves, and tells its own
-    if not savers:
-        raise ConfigError(
-            "There should be a CheckpointSaverHook to use saving_listeners. Please set one of the "
-            "RunConfig.save_checkpoints_steps or RunConfig.save_checkpoints_secs."
-        )
-    known = savers[0]._listeners
-    known.extend(listener for listener in saving_listeners if listener not in known)
-
-
-def _chief_watchers(trace: Trace, config: RunConfig) -> list[Any]:
+def _chief_watchers(trace: BuiltModel, config: RunConfig) -> list[Any]:
     result: list[Any] = []
     if config.log_step_count_steps:
         result.append(_step_counter(config))
-    if config.save_summary_steps:
+    if config.save_summary_steps and isinstance(trace, Trace):
         result.append(
             ready_made.SummarySaverHook(
                 save_steps=config.save_summary_steps,
@@ -117,6 +105,8 @@ def _chief_watchers(trace: Trace, config: RunConfig) -> list[Any]:
                 tensor_summaries=trace.tensor_summaries,
             )
         )
+    elif config.save_summary_steps:
+        result.append(EagerSummaryHook(config.save_summary_steps, config.model_dir or ""))
     return result
 
 
@@ -126,7 +116,7 @@ def _step_counter(config: RunConfig) -> Any:
     )
 
 
-def _watchers(trace: Trace, config: RunConfig) -> list[Any]:
+def _watchers(trace: BuiltModel, config: RunConfig) -> list[Any]:
     result: list[Any] = [ready_made.NanTensorHook(trace.spec.loss)]
     if config.log_step_count_steps:
         result.append(

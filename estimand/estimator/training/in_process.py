@@ -2,88 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import tensorflow as tf
 
 from estimand.core import tf_private, voice
 from estimand.core.modes import ModeKeys
 from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.checkpoints import initialization, local_values
-from estimand.engine.checkpoints.saving import DRAWS, ModelSaver
+from estimand.engine.checkpoints.saving import DRAWS
+from estimand.engine.distribution import Stop
 from estimand.engine.feeding.feeder import Feeder, InputPosition
-from estimand.engine.hook_calls.runner import HookRunner
 from estimand.engine.hook_calls.session import TracedSession
-from estimand.engine.running.interrupts import Interrupts
-from estimand.engine.running.loop import OnFirstBatch, TrainingLoop
+from estimand.engine.running.loop import OnFirstBatch
 from estimand.engine.running.program import StepProgram
+from estimand.engine.tracing.built_model import BuiltModel
 from estimand.engine.tracing.trace import Trace
 from estimand.estimator.training.begun import Begun, TrainingInput
 from estimand.estimator.training.block_mode_choice import BlockModeChoice
 from estimand.estimator.training.data_checks import DataCheck
-from estimand.estimator.training.hooks import assemble
-from estimand.estimator.training.multi_worker import saves_nothing
-from estimand.estimator.training.prepared import Prepared, Wishes
+from estimand.estimator.training.prepared import Prepared
 from estimand.estimator.training.resumed_input import Start
 from estimand.inputs.contract import ModelInput
 
 
 @dataclass(frozen=True, kw_only=True)
 class TracedRun(Prepared):
-    """Steps of one trace, in blocks, with hooks that look at them."""
+    """Steps of one trace, in blocks; `variables` are those of the model function."""
 
-    trace: Trace
-    session: TracedSession
-    feeder: Feeder
     program: StepProgram
     check: DataCheck
+    variables: frozenset[str]
 
-    def train(
-        self,
-        wishes: Wishes,
-        target: int | None,
-        saver: ModelSaver,
-        interrupts: Interrupts,
-        on_block: Callable[[int, Any], None],
-    ) -> TrainingLoop:
-        workspace, distribution = self.begun.workspace, self.begun.distribution
-        config, live = workspace.config, workspace.live
-        hooks = assemble(self.trace, config, wishes.hooks, wishes.saving_listeners)
-        runner = HookRunner(hooks, self.trace, self.session, store=live.store)
-        loop = TrainingLoop(
-            self.trace,
-            self.program,
-            self.feeder,
-            runner,
-            target_step=target,
-            model_dir=config.model_dir,
-            save_checkpoint=saver.save if distribution.leads else saves_nothing,
-            interrupts=interrupts,
-            team=distribution.team,
-            on_block=on_block,
-            after_begin=self._after_begin(hooks, target),
-            max_steps_per_call=config.max_steps_per_call,
-            on_change=live.store.mark_changed,
-        )
-        try:
-            loop.run()
-        except tf.errors.OpError:
-            self.check.after_failure()
-            raise
-        finally:
-            if runner.graph_changed:
-                live.drop(self.trace)
-        return loop
-
-    def _after_begin(
-        self, hooks: list[Any], target: int | None
-    ) -> Callable[[], OnFirstBatch | None]:
-        """When hooks have begun the graph is complete: what they added is filled, and settled how
-        steps are run, for hooks may have added what not every way can run."""
+    def settle(self, hooks: Sequence[Any], target: int | None) -> list[OnFirstBatch]:
+        """What hooks added is filled, and settled how steps are run, for hooks may have added what
+        not every way can run. The first batch is looked through, then tried in several ways."""
         workspace, trace = self.begun.workspace, self.trace
-        before = set(trace.variables.by_name)
+        if self.latest is not None and trace.variables.by_name.keys() != self.variables:
+            with tf_private.eager_mode():
+                initialization.restore_added(trace, self.variables, self.latest)
         choice = BlockModeChoice(
             self.program,
             self.feeder,
@@ -92,15 +49,12 @@ class TracedRun(Prepared):
             workspace.model_dir,
             hooks,
         )
+        choose = choice.make(self.start_step, target)
+        check = self.check.on_first_batch(self.feeder.replicas)
+        return [use for use in (check, choose) if use is not None]
 
-        def settle() -> OnFirstBatch | None:
-            if self.latest is not None and set(trace.variables.by_name) != before:
-                with tf_private.eager_mode():
-                    initialization.restore_added(trace, before, self.latest)
-            choose = choice.make(self.start_step, target)
-            return self.check.before(choose, self.feeder.replicas)
-
-        return settle
+    def tell_failure(self) -> None:
+        self.check.after_failure()
 
 
 def prepare(begun: Begun, input_fn: TrainingInput) -> TracedRun:
@@ -133,13 +87,14 @@ def prepare(begun: Begun, input_fn: TrainingInput) -> TracedRun:
     return TracedRun(
         begun=begun,
         latest=latest,
-        trace=trace,
+        program=live.program(trace, "train", program),
         session=session,
+        feeder=feeder,
         position=position,
         start_step=start_step,
-        feeder=feeder,
-        program=live.program(trace, "train", program),
+        max_steps_per_call=config.max_steps_per_call,
         check=check,
+        variables=frozenset(trace.variables.by_name),
     )
 
 
@@ -175,7 +130,7 @@ def feeder_at(
     again: Callable[[], ModelInput],
     latest: str | None,
     meta: Mapping[str, Any],
-    stop: Any = None,
+    stop: Stop,
 ) -> Feeder:
     """The input, at the place where the last call was interrupted or at its start."""
     distribution = begun.distribution
@@ -185,14 +140,17 @@ def feeder_at(
     [batches] = distribution.team.from_chief([start.batches])  # what the chief skips, all do
     if not distribution.leads:
         start = Start(batches)
-    return start.feeder(given, again, distribution.replicas, stop)
+    return start.feeder(given, again, distribution, stop)
 
 
-def put_back_locals(begun: Begun, trace: Any, latest: str | None, meta: Mapping[str, Any]) -> None:
-    """A call that goes on in the place of another has its local variables, too."""
+def put_back_locals(
+    begun: Begun, trace: BuiltModel, latest: str | None, meta: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A call that goes on in the place of another has its local variables, too: these."""
     names = meta.get(local_values.NAMES)
     if begun.resumes and latest is not None and names:
-        local_values.put_back(trace, latest, names)
+        return local_values.put_back(trace, latest, names)
+    return {}
 
 
 def connect(begun: Begun, session: TracedSession, feeder: Any) -> None:

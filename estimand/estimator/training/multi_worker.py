@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from estimand.engine.checkpoints import api as checkpoints
-from estimand.engine.distributed.distribution import Distribution
+from estimand.engine.distribution import Distribution
 from estimand.engine.model_dir import ModelDirLock, ensure_writable
 from estimand.estimator.workspace import Workspace
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimand.core.modes import ModeKeys
 from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.checkpoints import initialization
+from estimand.engine.distributed.parameter_servers import Servers
 from estimand.engine.distributed.parameter_servers_input import (
     WorkersInput,
     WorkersTable,
@@ -35,8 +36,8 @@ def prepare(begun: Begun, input_fn: TrainingInput) -> TracedRun:
     waits. A training that goes on begins its input anew.
     """
     live, config = begun.workspace.live, begun.workspace.config
-    servers = live.store.servers
-    assert servers is not None
+    servers = live.store.maker
+    assert isinstance(servers, Servers)
     given = shares(functools.partial(_call, begun, input_fn), input_fn.function, servers.workers)
     input_fn.given = given[0]
     trace = live.trace(ModeKeys.TRAIN, given[0].element_spec, begun.seed)
@@ -55,13 +56,14 @@ def prepare(begun: Begun, input_fn: TrainingInput) -> TracedRun:
     return TracedRun(
         begun=begun,
         latest=latest,
-        trace=trace,
+        program=live.program(trace, "train", program),
         session=session,
+        feeder=feeder,
         position=None,
         start_step=int(trace.global_step.numpy()),
-        feeder=feeder,  # type: ignore[arg-type]
-        program=live.program(trace, "train", program),
+        max_steps_per_call=config.max_steps_per_call,
         check=check,
+        variables=frozenset(trace.variables.by_name),
     )
 
 

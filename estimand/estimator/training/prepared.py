@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from estimand.engine.checkpoints.saving import ModelSaver
+from estimand.engine.distribution import Team
 from estimand.engine.feeding.feeder import InputPosition
-from estimand.engine.running.interrupts import Interrupts
+from estimand.engine.hook_calls.runner import HookSession
+from estimand.engine.running.loop import OnFirstBatch, Program
+from estimand.engine.tracing.built_model import BuiltModel
 from estimand.estimator.training.begun import Begun
 
 
@@ -27,38 +28,43 @@ class Wishes:
         return self.max_steps if self.steps is None else start_step + self.steps
 
 
-class Ended(Protocol):
-    """What a loop says after its last step."""
-
-    last_loss: Any
-
-    def global_step(self) -> int: ...
-
-
 @dataclass(frozen=True, kw_only=True)
-class Prepared(abc.ABC):
-    """Variables filled, input at its place, nothing run.
+class Prepared:
+    """Variables filled, input at its place, nothing run: what the loop knows as a `ReadyRun`.
 
     Args:
       latest: the checkpoint whose values are in place; None: those of the start.
-      session: what a Scaffold's and a saver's functions see.
+      program: takes the steps.
+      session: what hooks, a Scaffold's and a saver's functions see.
       position: saves the place in the input beside checkpoints; None: it is not saved.
+      max_steps_per_call: at most so many steps between two looks at signals; None: by the clock.
     """
 
     begun: Begun
     latest: str | None
-    trace: Any
-    session: Any
+    program: Program
+    session: HookSession
+    feeder: Any
     position: InputPosition | None
     start_step: int
+    max_steps_per_call: int | None
 
-    @abc.abstractmethod
-    def train(
-        self,
-        wishes: Wishes,
-        target: int | None,
-        saver: ModelSaver,
-        interrupts: Interrupts,
-        on_block: Callable[[int, Any], None],
-    ) -> Ended:
-        """Run all steps."""
+    @property
+    def trace(self) -> BuiltModel:
+        return self.program.trace
+
+    @property
+    def team(self) -> Team:
+        return self.begun.distribution.team
+
+    def mark_changed(self) -> None:
+        self.begun.workspace.live.store.mark_changed()
+
+    def settle(self, hooks: Sequence[Any], target: int | None) -> list[OnFirstBatch]:
+        """When hooks have begun: the rest of what has to be settled before the first step, and
+        what is to be done with its batch."""
+        del hooks, target
+        return []
+
+    def tell_failure(self) -> None:
+        """A step has failed: say what may have been the reason."""

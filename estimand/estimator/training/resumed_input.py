@@ -8,18 +8,19 @@ counted; else at the start.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import tensorflow as tf
-
+from estimand.core import tf_private
 from estimand.core.errors import InputError
 from estimand.engine.checkpoints import api as checkpoints
-from estimand.engine.distributed.lookahead import LookaheadFeeder
+from estimand.engine.distribution import Distribution, Stop
 from estimand.engine.feeding.feeder import Feeder, InputPosition
 from estimand.engine.feeding.fingerprint import Fingerprint, batches_of
+from estimand.engine.feeding.resident import ResidentFeeder, open_feeder, rows_of
 from estimand.inputs.contract import ModelInput
 
 _log = logging.getLogger("tensorflow")
@@ -36,12 +37,13 @@ _DIFFERENCES = {
 class Start:
     """How to get to where training goes on.
 
-    `saved` is the file of a position to go back to. If there is none, or it does not fit, so many
-    `batches` are skipped by counting.
+    `saved` is the file of a position to go back to, of a feeder of this `kind`. If there is none,
+    or it does not fit, so many `batches` are skipped by counting.
     """
 
     batches: int = 0
     saved: str | None = None
+    kind: str = Feeder.kind
     # The position was noted without what its input is recognized by, or that cannot be seen.
     to_be_tried: bool = False
 
@@ -51,8 +53,9 @@ class Start:
         if where is None or where.get("kind") == "start":
             return cls()
         companion = checkpoints.companion_prefix(latest) if latest else None
-        saved = companion if where.get("kind") == "iterator" else None
-        same_place = cls(int(where.get("batches", 0)), saved, to_be_tried=True)
+        kind = where.get("kind")
+        saved = companion if kind in (Feeder.kind, ResidentFeeder.kind) else None
+        same_place = cls(int(where.get("batches", 0)), saved, kind or Feeder.kind, to_be_tried=True)
         noted = where.get("pipeline")
         if not noted:
             return same_place
@@ -66,27 +69,31 @@ class Start:
                 "was begun goes on, so that no row is left out or comes twice.",
                 latest,
             )
-        return cls(same_place.batches, saved, to_be_tried=not now.seen)
+        return dataclasses.replace(same_place, to_be_tried=not now.seen)
 
     def feeder(
-        self, given: ModelInput, again: Callable[[], ModelInput], replicas: int, stop: Any
+        self,
+        given: ModelInput,
+        again: Callable[[], ModelInput],
+        distribution: Distribution,
+        stop: Stop,
     ) -> Feeder:
         """A feeder that stands there; `again` gives the input as if nobody had read from it."""
         if self.saved is not None:
-            feeder = _from_the_start(given, replicas, stop)
+            # A position of batches goes on with batches, one of rows with rows.
+            by_rows = self.kind == ResidentFeeder.kind
+            feeder = _from_the_start(given, distribution, stop, by_rows=by_rows)
             try:
-                InputPosition.restore(feeder, self.saved, try_out=self.to_be_tried)
-                feeder.batches = self.batches // replicas
+                if feeder.kind != self.kind:
+                    raise InputError("The input lay in memory when its position was saved.")
+                at = self.batches // distribution.replicas
+                InputPosition.restore(feeder, self.saved, at, try_out=self.to_be_tried)
                 return feeder
             except InputError as error:
                 _log.warning("%s Skipping %d batches by counting instead.", error, self.batches)
                 # A Dataset that was iterated over, even in vain, shuffles anew the next time.
                 given = again()
-        feeder = _from_the_start(given, replicas, stop, skip=self.batches)
-        if feeder.size is not None:
-            feeder.size += self.batches // replicas
-        feeder.batches = self.batches // replicas
-        return feeder
+        return _by_counting(given, distribution, stop, self.batches)
 
 
 def _batches_into_another(
@@ -124,9 +131,30 @@ def _batches_into_another(
     return skipped
 
 
-def _from_the_start(given: ModelInput, replicas: int, stop: Any, skip: int = 0) -> Feeder:
+def _by_counting(given: ModelInput, distribution: Distribution, stop: Stop, batches: int) -> Feeder:
+    at = batches // distribution.replicas
+    kept = tf_private.shuffles_to_keep(given.dataset) or rows_of(given.dataset) is not None
+    if kept and not distribution.is_strategy:
+        # Only some of its positions are counted: the same pipeline, so that the others fit it.
+        feeder = _from_the_start(given, distribution, stop)
+        feeder.pass_over(at)
+        return feeder
+    feeder = _from_the_start(given, distribution, stop, skip=batches)
+    if feeder.size is not None:
+        feeder.size += at
+    feeder.batches = at
+    return feeder
+
+
+def _from_the_start(
+    given: ModelInput,
+    distribution: Distribution,
+    stop: Stop,
+    skip: int = 0,
+    *,
+    by_rows: bool = True,
+) -> Feeder:
     dataset = given.dataset.skip(skip) if skip else given.dataset
-    options: dict[str, Any] = {"keep_alive": given, "replicas": replicas}
-    if stop is not None and dataset.cardinality() == tf.data.UNKNOWN_CARDINALITY:
-        return LookaheadFeeder(dataset, given.unpack, stop=stop, **options)
-    return Feeder(dataset, given.unpack, **options)
+    if by_rows and not distribution.is_strategy:
+        return open_feeder(dataset, given.unpack, keep_alive=given)
+    return distribution.feeder(dataset, given.unpack, stop, keep_alive=given)

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
 
 from estimand.core import voice
 from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.checkpoints.saving import ModelSaver, v1_saver
 from estimand.engine.events import EventWriter
+from estimand.engine.hook_calls.runner import HookRunner
 from estimand.engine.progress.progress import Progress
 from estimand.engine.running.interrupts import Interrupts
-from estimand.estimator.run_context import NO_STEPS, in_use, make_writer
+from estimand.engine.running.loop import TrainingLoop
+from estimand.engine.tracing.trace import Trace
+from estimand.estimator.run_context import NO_STEPS, in_use, keep_policy
 from estimand.estimator.training.checkpoint_graph import graph_file
-from estimand.estimator.training.prepared import Ended, Prepared, Wishes
+from estimand.estimator.training.hooks import assemble, checkpoint_taker
+from estimand.estimator.training.multi_worker import saves_nothing
+from estimand.estimator.training.prepared import Prepared, Wishes
 
 _log = logging.getLogger("tensorflow")
 
@@ -28,25 +37,61 @@ def run(prepared: Prepared, wishes: Wishes) -> None:
         in_use(begun.workspace, saver, interrupts),
         _progress(prepared, target) as line,
     ):
-        ended = prepared.train(wishes, target, saver, interrupts, line.update)
+        loop = _train(prepared, wishes, target, saver, interrupts, line.update)
         saver.wait()
-        begun.distribution.ended(prepared.trace, interrupts)
-    _finish(prepared, ended, saver, interrupted=interrupts.received is not None)
-    interrupts.leave(ended.global_step(), saved=saver.last_path is not None)
+        begun.distribution.ended(prepared.trace.stop, interrupts)
+    _finish(prepared, loop.last_loss, saver, interrupted=interrupts.received is not None)
+    interrupts.leave(loop.global_step(), saved=saver.last_path is not None)
+
+
+def _train(
+    prepared: Prepared,
+    wishes: Wishes,
+    target: int | None,
+    saver: ModelSaver,
+    interrupts: Interrupts,
+    on_block: Callable[[int, Any], None],
+) -> TrainingLoop:
+    """Run all steps."""
+    workspace, distribution = prepared.begun.workspace, prepared.begun.distribution
+    config, live, trace = workspace.config, workspace.live, prepared.trace
+    hooks = assemble(trace, config, wishes.hooks)
+    save = saver.save if distribution.leads else saves_nothing
+    checkpoints = checkpoint_taker(trace, config, hooks, wishes.saving_listeners, save)
+    # What hooks add to a graph belongs to the model; eagerly, they have none to add to.
+    store = None if trace.runs_eagerly else live.store
+    runner = HookRunner(hooks, prepared.session, store=store)
+    loop = TrainingLoop(
+        prepared,
+        runner,
+        target_step=target,
+        save_checkpoint=save,
+        checkpoints=checkpoints,
+        interrupts=interrupts,
+        on_block=on_block,
+    )
+    try:
+        loop.run()
+    except tf.errors.OpError:
+        prepared.tell_failure()
+        raise
+    finally:
+        if runner.graph_changed and isinstance(trace, Trace):
+            live.drop(trace)
+    return loop
 
 
 def _saver(prepared: Prepared) -> ModelSaver:
     workspace, trace = prepared.begun.workspace, prepared.trace
-    saver, store = v1_saver(trace), workspace.live.store
+    keep = keep_policy(workspace.config, v1_saver(trace))
     return ModelSaver(
-        trace,
         prepared.session,
-        lambda directory, basename: make_writer(workspace, directory, basename, saver),
+        workspace.live.store,
         workspace.model_dir,
+        keep,
         prepared.position,
-        changes=lambda: store.changes,
         restored_step=None if prepared.latest is None else prepared.start_step,
-        graph_file=lambda: graph_file(trace, workspace.config),
+        graph_file=lambda: graph_file(trace, workspace.config, keep),
     )
 
 
@@ -64,7 +109,7 @@ def _progress(prepared: Prepared, target: int | None) -> Progress:
     return Progress(target, start, progress)
 
 
-def _finish(prepared: Prepared, ended: Ended, saver: ModelSaver, *, interrupted: bool) -> None:
+def _finish(prepared: Prepared, loss: Any, saver: ModelSaver, *, interrupted: bool) -> None:
     workspace = prepared.begun.workspace
     if prepared.begun.distribution.leads:
         EventWriter.get(workspace.model_dir).flush()
@@ -72,8 +117,7 @@ def _finish(prepared: Prepared, ended: Ended, saver: ModelSaver, *, interrupted:
         workspace.live.store.mark_loaded(saver.origins(saver.last_path))
         if not interrupted:
             checkpoints.mark_meta(saver.last_path, complete=True)
-    if ended.last_loss is None:
+    if loss is None:
         _log.warning(NO_STEPS)
     else:
-        loss = ended.last_loss
         _log.info("Loss for final step: %s.", getattr(loss, "numpy", lambda: loss)())

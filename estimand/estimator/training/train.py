@@ -8,7 +8,6 @@ from typing import Any
 
 from estimand.core.errors import ConfigError
 from estimand.engine.checkpoints import api as checkpoints
-from estimand.engine.distributed.distribution import Distribution
 from estimand.engine.running import faults
 from estimand.estimator.run_context import NO_STEPS
 from estimand.estimator.training import eagerly, in_process, multi_worker, parameter_servers
@@ -28,7 +27,7 @@ def train(workspace: Workspace, input_fn: Callable[..., Any], wishes: Wishes) ->
             "RunConfig(run_eagerly=True) runs model_fn in this process alone; it does not go "
             f"together with train_distribute={strategy!r}. Leave one of them out."
         )
-    distribution = Distribution.of(strategy)
+    distribution = workspace.live.store.distribution
     with (
         multi_worker.model_dir_of(workspace, distribution) as latest,
         distribution.losses_told(),
@@ -54,7 +53,7 @@ def train(workspace: Workspace, input_fn: Callable[..., Any], wishes: Wishes) ->
 def _prepare(begun: Begun, given: TrainingInput) -> Prepared:
     if begun.workspace.config.run_eagerly:
         return eagerly.prepare(begun, given)
-    if begun.workspace.live.store.servers is not None:
+    if begun.distribution.has_servers:
         return parameter_servers.prepare(begun, given)
     return in_process.prepare(begun, given)
 

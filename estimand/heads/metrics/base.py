@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import abc
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
+
+from estimand.core.metric_objects import update_operations
 
 _Keys = tf.compat.v1.GraphKeys
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_./-]")
 
 
-class HeadMetric(abc.ABC):
-    """A metric over many batches: `update_state` per batch, `result` at any time."""
+class HeadMetric(Sequence[Any]):
+    """A metric over many batches: `update_state` per batch, `result` at any time.
+
+    In a graph it can also be taken for the pair `(value, update_op)` that metrics of TensorFlow 1
+    are: code that joins the metrics of several heads unpacks them.
+    """
 
     def __init__(self, name: str, shape: Sequence[int]) -> None:
         self.name = name
@@ -34,9 +40,23 @@ class HeadMetric(abc.ABC):
     def variables(self) -> list[tf.Variable]:
         return [self._state]
 
+    @property
+    def updates(self) -> list[tf.Operation]:
+        """What the updates so far have added to the graph; nothing eagerly."""
+        return update_operations(self) or []
+
     @abc.abstractmethod
     def result(self) -> tf.Tensor:
         """The value over everything seen so far."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.result(), tf.group(*self.updates)))
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, place: Any) -> Any:
+        return tuple(self)[place]
 
     def reset_state(self) -> None:
         self._state.assign(tf.zeros(self._state.shape))

@@ -126,9 +126,9 @@ def _explain_field(
         return Fault(path, number, f"{what}misplaced quotes in {value!r}")
     remedy = ""
     if column.inferred:
-        other = "tf.float32" if column.dtype.is_integer and is_number(value) else "tf.string"
+        wider_type = "tf.float32" if column.dtype.is_integer and is_number(value) else "tf.string"
         remedy = (
             f"The type was inferred from the first rows; if it is another, pass "
-            f"column_defaults={{{column.name!r}: {other}}}."
+            f"column_defaults={{{column.name!r}: {wider_type}}}."
         )
     return Fault(path, number, f"{what}{value!r} is not {column.kind}", remedy)

@@ -151,14 +151,14 @@ class CsvInputFn:
         mode: str | None = None,
         input_context: tf.distribute.InputContext | None = None,
     ) -> tf.data.Dataset:
-        found = text_files(_WHERE, self.files, self.compression)
-        columns, skip = self._look_at(found)
+        texts = text_files(_WHERE, self.files, self.compression)
+        columns, skip = self._look_at(texts)
         if self.on_error == "skip":
             warn_if_not_counted(_WHERE, "rows")
         if self.label_name is not None:
             read = [column.name for column in columns.read]
             check_known(_WHERE, "label_name", [self.label_name], read)
-        reading = CsvReading(self, LineFiles(tuple(found), tuple(skip)), columns)
+        reading = CsvReading(self, LineFiles(tuple(texts), tuple(skip)), columns)
         note_source(reading)
         return reading.dataset(self.order.for_mode(mode), input_context)
 

@@ -251,7 +251,7 @@ class ImageReading:
         shape = [*self._asked.image_size, self._asked.channels]
         from_tensors = tf.data.Dataset.from_tensors
 
-        def one(position: tf.Tensor) -> tf.data.Dataset:
+        def one_image(position: tf.Tensor) -> tf.data.Dataset:
             good = from_tensors(position).map(lambda p: (True, *load(p))).ignore_errors()
             return good.concatenate(from_tensors((False, tf.zeros(shape), 0))).take(1)
 
@@ -261,7 +261,7 @@ class ImageReading:
 
         plain = tf.autograph.experimental.do_not_convert
         tried = positions.interleave(
-            plain(one),
+            plain(one_image),
             cycle_length=_IN_PARALLEL,
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,

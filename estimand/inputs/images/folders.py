@@ -41,12 +41,12 @@ def find_images(
         if not name.startswith(".") and tf.io.gfile.isdir(os.path.join(folder, name))
     ]
     names = _chosen(where, folder, there, class_names)
-    found = [(label, path) for label, name in enumerate(names) for path in _images(folder, name)]
+    images = [(label, path) for label, name in enumerate(names) for path in _images(folder, name)]
     if not labelled:
-        found += [(0, os.path.join(folder, name)) for name in entries if _is_image(name)]
-    _check_found(where, folder, names, [label for label, _ in found], labelled)
+        images += [(0, os.path.join(folder, name)) for name in entries if _is_image(name)]
+    _check_found(where, folder, names, [label for label, _ in images], labelled)
     return ImageList(
-        tuple(path for _, path in found), tuple(label for label, _ in found), tuple(names)
+        tuple(path for _, path in images), tuple(label for label, _ in images), tuple(names)
     )
 
 

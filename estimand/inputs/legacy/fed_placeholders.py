@@ -1,7 +1,8 @@
-"""Datasets made of placeholders that a hook feeds when it initializes the iterator.
+"""Placeholders of an input function that a hook feeds: once, or at every step.
 
 `session.run(iterator.initializer, {placeholder: array})` in `after_create_session` was the way to
-give large arrays to an input function without putting them into its graph.
+give large arrays to an input function without putting them into its graph. Others return the
+placeholders themselves, and a hook (`tf.train.FeedFnHook`) has a batch for them at every step.
 """
 
 from __future__ import annotations
@@ -14,6 +15,23 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import InputError
+
+
+class FedByHooks(tf.TensorSpec):
+    """In the place of the features' spec: features and labels are made in the model's graph.
+
+    There hooks find the placeholders by name, and feed them as those of the model function.
+
+    Args:
+        build: calls the input function; gives `(features,)` or `(features, labels)`.
+    """
+
+    def __init__(self, build: Callable[[], tuple[Any, ...]]) -> None:
+        super().__init__([], tf.int64)
+        self.build = build
+
+    def __repr__(self) -> str:
+        return f"FedByHooks({id(self)})"  # a trace is of this very input function
 
 
 class FedPlaceholders:

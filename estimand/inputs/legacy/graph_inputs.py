@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import InputError
-from estimand.inputs.legacy.fed_placeholders import FedPlaceholders
+from estimand.inputs.legacy.fed_placeholders import FedByHooks, FedPlaceholders
 from estimand.inputs.legacy.session_inputs import dataset_from_session, needs_session
 from estimand.inputs.legacy.v1_iterators import (
     EagerCall,
@@ -46,6 +46,7 @@ class GraphInput:
     endless: bool
     resumable: bool
     keep_alive: tuple[Any, ...]
+    fed: FedByHooks | None = None
 
 
 @dataclasses.dataclass
@@ -106,10 +107,24 @@ def dataset_from_graph(call: Callable[[], Any], where: str) -> GraphInput:
     if _is_untouched(trace):
         return GraphInput(source, structure, False, not fed, keep_alive)
     fetches = tf.nest.flatten(trace.result, expand_composites=True)
+    if not datasets and _unfed_placeholders(fetches, trace.function.inputs):
+        return _fed_at_each_step(call, where, len(structure))
     function = _prune(trace, trace.placeholders, fetches)
     dataset = source.map(_inlined(function, structure))
     steady = _is_steady(function) and not fed
     return GraphInput(dataset, structure, not datasets, steady, keep_alive)
+
+
+def _fed_at_each_step(call: Callable[[], Any], where: str, parts: int) -> GraphInput:
+    """Placeholders, for hooks to feed: the graph of the model is where they look for them."""
+
+    def build() -> tuple[Any, ...]:
+        return tf.nest.map_structure(_as_tensor, clean_parts(call(), where))
+
+    numbers = tf.data.Dataset.counter()  # something to read at each step
+    dataset = tf.data.Dataset.zip((numbers,) * parts)
+    structure = dataset.element_spec
+    return GraphInput(dataset, structure, True, False, (), FedByHooks(build))
 
 
 def _read_by_session(call: Callable[[], Any], where: str) -> GraphInput:
@@ -127,7 +142,9 @@ def _trace(call: Callable[[], Any], where: str) -> _Trace:
         graph_call = GraphCall(tf.compat.v1.get_default_graph())
         with watch(graph_call), tf.variable_creator_scope(_refuse_local_variables):
             result = call()
-        iterators = [it for it in graph_call.iterators if it.placeholders is not None]
+        iterators = [
+            iterator for iterator in graph_call.iterators if iterator.placeholders is not None
+        ]
         if isinstance(result, tf.data.Dataset):
             datasets = [result]
         else:
@@ -199,8 +216,8 @@ def _fed_later(trace: _Trace, placeholders: list[tf.Tensor]) -> list[tf.data.Dat
         iterator.feed = fed.feed
     make = [_prune(trace, placeholders, [variant]) for variant in trace.variants]
     return [
-        fed.dataset(one, dataset.element_spec)
-        for one, dataset in zip(make, trace.datasets, strict=True)
+        fed.dataset(make_variant, dataset.element_spec)
+        for make_variant, dataset in zip(make, trace.datasets, strict=True)
     ]
 
 
@@ -222,7 +239,7 @@ def _prune(trace: _Trace, feeds: list[tf.Tensor], fetches: list[Any]) -> Any:
 
 
 def _unfed_placeholders(fetches: Iterable[Any], fed: Iterable[tf.Tensor]) -> list[tf.Tensor]:
-    found = []
+    tensors = []
     known = {tensor.op.name for tensor in fed}
     pending = [fetch if isinstance(fetch, tf.Operation) else fetch.op for fetch in fetches]
     seen = set()
@@ -232,9 +249,9 @@ def _unfed_placeholders(fetches: Iterable[Any], fed: Iterable[tf.Tensor]) -> lis
             continue
         seen.add(op.name)
         if op.type == "Placeholder":
-            found.append(op.outputs[0])
+            tensors.append(op.outputs[0])
         pending.extend([*op.control_inputs, *(tensor.op for tensor in op.inputs)])
-    return found
+    return tensors
 
 
 def _inlined(function: Any, structure: Any) -> Callable[..., tuple[Any, ...]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.core import tf_private
+from estimand.core import old_code, tf_private
 from estimand.core.errors import InputError
 
 
@@ -127,6 +127,14 @@ _watcher: contextvars.ContextVar[EagerCall | GraphCall | None] = contextvars.Con
 )
 _lock = threading.Lock()
 _watching = 0
+
+
+def in_input_fn_of_old_code() -> bool:
+    """Whether an input function is being called, in a program written for tf.estimator.
+
+    What it calls in turn is to give tensors, as there, not a Dataset.
+    """
+    return old_code.expected and _watcher.get() is not None
 
 
 @contextlib.contextmanager

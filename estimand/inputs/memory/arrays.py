@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from estimand.core.errors import InputError
-from estimand.inputs.memory.permutation import draw_seed, row_at
+from estimand.inputs.legacy.v1_iterators import in_input_fn_of_old_code
+from estimand.inputs.memory.permutation import draw_seed, rows_in_order
+from estimand.inputs.memory.rows import RowsInMemory, note_rows
 from estimand.inputs.order import batches_of_rows
 from estimand.inputs.structure import clean
 
@@ -19,6 +22,10 @@ from estimand.inputs.structure import clean
 # gathering each. A saved position contains the block being handed out, hence the limit.
 _BLOCK_BYTES = 2**20
 _BLOCK_ROWS = 4096
+
+
+# Whether an estimator calls the function itself, and not another input function that it was given.
+_asked_itself: ContextVar[bool] = ContextVar("estimand_asked_itself", default=False)
 
 
 class InputTypeError(InputError, TypeError):
@@ -61,7 +68,7 @@ def numpy_input_fn(
         _check_lengths(features, labels)
         return _batches(features, labels, order, "numpy_input_fn")
 
-    return input_fn
+    return _giving_either(input_fn)
 
 
 def pandas_input_fn(
@@ -78,6 +85,16 @@ def pandas_input_fn(
 
     `y` is a Series (labels are one tensor) or a DataFrame (a dict), with the index of `x`. The
     other arguments are those of `numpy_input_fn`.
+
+    Args:
+      x: a DataFrame of features.
+      y: a Series or DataFrame of labels; None: there are none.
+      batch_size: how many rows a batch has.
+      num_epochs: how often to read the data; None: for ever in training.
+      shuffle: whether to mix the rows; None: in training.
+      queue_capacity: accepted for old code.
+      num_threads: accepted for old code.
+      target_column: name of the labels, if y is a Series.
 
     >>> read = pandas_input_fn(frame, frame.pop("age"), shuffle=False)  # doctest: +SKIP
     """
@@ -105,6 +122,24 @@ def pandas_input_fn(
     def input_fn() -> tf.data.Dataset:
         return _batches(features, labels, order, "pandas_input_fn")
 
+    return _giving_either(input_fn)
+
+
+def _giving_either(input_fn: Callable[[], Any]) -> Callable[[], Any]:
+    """An input function that an estimator asks for a Dataset, and old input functions for tensors.
+
+    In tf.estimator it gave the tensors of a batch, and programs wrap it in functions of their own
+    that change them.
+    """
+
+    def as_dataset() -> tf.data.Dataset:
+        token = _asked_itself.set(True)
+        try:
+            return input_fn()
+        finally:
+            _asked_itself.reset(token)
+
+    input_fn.as_dataset = as_dataset  # type: ignore[attr-defined]
     return input_fn
 
 
@@ -199,45 +234,42 @@ def _batches(features: Any, labels: Any, order: _Order, where: str) -> Any:
         data = (data, clean(labels, "y", where))
     graph = tf.compat.v1.get_default_graph()
     for_session = not tf.executing_eagerly() and not graph.building_function
+    wants_tensors = for_session or (in_input_fn_of_old_code() and not _asked_itself.get())
     if for_session and order.shuffle and order.seed is None:
         # An iterator that starts by itself cannot contain a random operation.
         order = dataclasses.replace(order, seed=random.Random(graph.seed).randrange(2**31))
     with tf.device("/cpu:0"):
         tensors = tf.nest.map_structure(tf.convert_to_tensor, data)
-        dataset = _in_blocks(tensors, order)
+        rows = _rows(tensors, order)
+        dataset = _in_blocks(rows, only_full=order.drop_remainder)
         # TensorFlow would append a prefetch of a size of its own choosing, all of which becomes
         # part of a saved position: more than 100 MB were seen.
         options = tf.data.Options()
         options.experimental_optimization.inject_prefetch = False
         dataset = batches_of_rows(dataset.with_options(options), order.batch_size)
-        if not for_session:
-            return dataset
+        if not wants_tensors:
+            return note_rows(dataset, rows)
         return tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
 
 
-def _in_blocks(tensors: Any, order: _Order) -> tf.data.Dataset:
+def _in_blocks(data: RowsInMemory, *, only_full: bool) -> tf.data.Dataset:
     """Blocks of whole batches gathered at once, then what remains, batch by batch."""
-    rows = int(tf.nest.flatten(tensors)[0].shape[0])
-    take = _taker(tensors, rows, order)
-    size = order.batch_size
-    block = _batches_per_block(tensors, rows, size)
+    size, total = data.batch_size, data.total
+    block = _batches_per_block(data.tensors, size)
 
     @tf.autograph.experimental.do_not_convert
     def whole_block(index: tf.Tensor) -> Any:
         positions = tf.range(index * size * block, (index + 1) * size * block)
-        return take(tf.reshape(positions, [block, size]))
+        return data.take(tf.reshape(positions, [block, size]))
 
-    if order.num_epochs is None:
+    if total is None:
         return tf.data.Dataset.counter().map(whole_block).unbatch()
-    total = rows * order.num_epochs
-    if order.drop_remainder:
-        total -= total % size
     blocks = total // (size * block)
 
     @tf.autograph.experimental.do_not_convert
     def one_batch(index: tf.Tensor) -> Any:
         positions = tf.range(index * size, tf.minimum((index + 1) * size, total))
-        return take(tf.reshape(positions, [size]) if order.drop_remainder else positions)
+        return data.take(tf.reshape(positions, [size]) if only_full else positions)
 
     rest = tf.data.Dataset.range(blocks * block, -(-total // size)).map(one_batch)
     if not blocks:
@@ -245,22 +277,18 @@ def _in_blocks(tensors: Any, order: _Order) -> tf.data.Dataset:
     return tf.data.Dataset.range(blocks).map(whole_block).unbatch().concatenate(rest)
 
 
-def _batches_per_block(tensors: Any, rows: int, batch_size: int) -> int:
-    row_bytes = sum(
-        tensor.shape.num_elements() // max(rows, 1) * max(tensor.dtype.size, 1)
-        for tensor in tf.nest.flatten(tensors)
-    )
+def _batches_per_block(tensors: Any, batch_size: int) -> int:
+    leaves = tf.nest.flatten(tensors)
+    row_bytes = sum(t.shape[1:].num_elements() * max(t.dtype.size, 1) for t in leaves)
     wanted = min(_BLOCK_ROWS, _BLOCK_BYTES // max(row_bytes, 1))
     return max(1, wanted // batch_size)
 
 
-def _taker(tensors: Any, rows: int, order: _Order) -> Callable[[tf.Tensor], Any]:
-    """A function from positions, counted over all epochs, to the rows that stand there."""
+def _rows(tensors: Any, order: _Order) -> RowsInMemory:
+    rows = int(tf.nest.flatten(tensors)[0].shape[0])
+    total = None if order.num_epochs is None else rows * order.num_epochs
+    if total is not None and order.drop_remainder:
+        total -= total % order.batch_size
     # Drawn once, here: with `tf.random.set_seed` the same program reads in the same order.
     seed = draw_seed(order.seed) if order.shuffle else None
-
-    def take(positions: tf.Tensor) -> Any:
-        row = row_at(positions, rows, seed)
-        return tf.nest.map_structure(lambda tensor: tf.gather(tensor, row), tensors)
-
-    return take
+    return RowsInMemory(tensors, rows_in_order(rows, seed), order.batch_size, total)

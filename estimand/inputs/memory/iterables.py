@@ -173,15 +173,15 @@ class _BatchCheck:
         return tuple(self._checked(leaf, spec, name, index) for leaf, spec, name in checked)
 
     def _checked(self, leaf: Any, spec: tf.TypeSpec, name: str, index: int) -> Any:
-        found = _spec(leaf)
-        if spec.is_compatible_with(found):
+        leaf_spec = _spec(leaf)
+        if spec.is_compatible_with(leaf_spec):
             return leaf
         if isinstance(leaf, np.ndarray) and isinstance(spec, tf.TensorSpec):
             wider = np.can_cast(leaf.dtype, spec.dtype.as_numpy_dtype, "safe")
-            if wider and spec.shape.is_compatible_with(found.shape):
+            if wider and spec.shape.is_compatible_with(leaf_spec.shape):
                 return leaf.astype(spec.dtype.as_numpy_dtype)
         raise InputError(
-            f"{self._where}, batch {index}: {name} is {describe(found)}, but the first batch "
+            f"{self._where}, batch {index}: {name} is {describe(leaf_spec)}, but the first batch "
             f"had {describe(spec)}. Only the first dimension may vary between batches: pad or cast "
             "the arrays, or give a tf.RaggedTensor."
         )

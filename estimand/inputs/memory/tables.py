@@ -39,6 +39,19 @@ def table_input_fn(
     Anything that can hand itself over as Arrow data is a table. The arguments are those of
     `parquet_input_fn`.
 
+    Args:
+      table: a table of pyarrow, Polars or pandas, or a dict of columns.
+      batch_size: how many rows a batch has.
+      label_name: the column that is the label; None: there is none.
+      select_columns: the columns to read; None: all.
+      column_defaults: by column, a type or the value that stands for a missing one.
+      numeric_default: the same for all columns of numbers.
+      num_epochs: how often to read the data; None: for ever in training.
+      shuffle: whether to mix the rows; None: in training.
+      seed: of the shuffling.
+      drop_remainder: whether to leave out a last batch with fewer rows.
+      on_error: "raise", or "skip" to leave broken rows out and count them.
+
     >>> read = table_input_fn({"age": [31, 47], "rich": [0, 1]}, label_name="rich")
     >>> features, labels = next(iter(read(mode="eval")))
     >>> features["age"].numpy().tolist(), labels.numpy().tolist()

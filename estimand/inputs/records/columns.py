@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from estimand.core import varints
 from estimand.core.errors import InputError
 from estimand.inputs.records import wire
 from estimand.inputs.records.wire import Pieces
@@ -81,15 +82,15 @@ def _numbers(flat: np.ndarray, kind: str | None) -> Column:
             f"has type {flat.dtype}, which tf.train.Example has no place for; convert it to "
             "numbers, text or bytes first, e.g. `.astype(str)`"
         )
-    found = INT64 if code in "biu" else FLOAT
-    kind = kind or found
+    chosen = INT64 if code in "biu" else FLOAT
+    kind = kind or chosen
     if kind == FLOAT:
         with np.errstate(over="ignore"):
             data = np.ascontiguousarray(flat, dtype="<f4")
         size = len(data)
         return Column(FLOAT, Pieces(data.view(np.uint8), np.arange(size) * 4, np.full(size, 4)))
-    if kind != INT64 or found != INT64:
-        raise ColumnError(f"holds {found} values where {kind} ones are wanted")
+    if kind != INT64 or chosen != INT64:
+        raise ColumnError(f"holds {chosen} values where {kind} ones are wanted")
     if flat.dtype == np.uint64 and len(flat) and int(flat.max()) >= 1 << 63:
         raise ColumnError(f"holds {int(flat.max())}, which does not fit into int64")
     return Column(INT64, wire.varints(flat.astype(np.int64)))
@@ -199,7 +200,7 @@ def _lists(column: Column, counts: np.ndarray, single: bool) -> Column:
     if single:
         return dataclasses.replace(column, single=column.kind == BYTES)
     if column.kind == BYTES:
-        tagged = wire.joined(payload, lambda length: b"\x0a" + wire.varint(length), counts)
+        tagged = wire.joined(payload, lambda length: b"\x0a" + varints.encode(length), counts)
         return dataclasses.replace(column, payload=tagged)
     if column.kind == FLOAT:
         return dataclasses.replace(column, payload=Pieces.consecutive(payload.flat, 4 * counts))
@@ -222,7 +223,7 @@ def encode_steps(rows: Iterable[Sequence[Any]], kind: str | None = None) -> Colu
 
     def prefix(length: int) -> bytes:
         feature = before(length)
-        return b"\x0a" + wire.varint(len(feature) + length) + feature
+        return b"\x0a" + varints.encode(len(feature) + length) + feature
 
     payload = wire.joined(column.payload, prefix, counts)
     numbers = None if len(present) == _length(rows) else np.array([i for i, _ in present])
@@ -243,7 +244,7 @@ def feature_prefix(column: Column) -> wire.Prefix:
     def prefix(length: int) -> bytes:
         inner = b""
         if column.single or (column.kind != BYTES and length):
-            inner = b"\x0a" + wire.varint(length)
-        return tag + wire.varint(len(inner) + length) + inner
+            inner = b"\x0a" + varints.encode(length)
+        return tag + varints.encode(len(inner) + length) + inner
 
     return prefix

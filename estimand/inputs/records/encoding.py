@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from estimand.core import varints
 from estimand.inputs.records import crc32c, framing, wire
 from estimand.inputs.records.columns import Column, feature_prefix
 from estimand.inputs.records.wire import Layout, Pieces
@@ -64,13 +65,13 @@ class _Part:
 
 def _entry_prefix(name: str, column: Column, steps: bool) -> wire.Prefix:
     key = name.encode()
-    key = b"\x0a" + wire.varint(len(key)) + key + b"\x12"
+    key = b"\x0a" + varints.encode(len(key)) + key + b"\x12"
     feature = (lambda length: b"") if steps else feature_prefix(column)
 
     def prefix(length: int) -> bytes:
         inner = feature(length)
-        entry = key + wire.varint(len(inner) + length) + inner
-        return b"\x0a" + wire.varint(len(entry) + length) + entry
+        entry = key + varints.encode(len(inner) + length) + inner
+        return b"\x0a" + varints.encode(len(entry) + length) + entry
 
     return prefix
 

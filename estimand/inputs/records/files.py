@@ -42,8 +42,8 @@ def find_files(files: Paths, where: str) -> list[str]:
     given = [files] if isinstance(files, (str, os.PathLike)) else list(files)
     if not given:
         raise InputError(f"{where}: the list of files is empty. Name at least one file.")
-    found = [path for name in given for path in _expand(os.fspath(name), where)]
-    for path in found:
+    paths = [path for name in given for path in _expand(os.fspath(name), where)]
+    for path in paths:
         if is_remote(path):
             continue
         if os.path.isdir(path):
@@ -51,7 +51,7 @@ def find_files(files: Paths, where: str) -> list[str]:
             raise InputError(
                 f"{where}: {path!r} is a directory, not a file. Name the files in it: {pattern!r}."
             )
-    return found
+    return paths
 
 
 def _expand(name: str, where: str) -> list[str]:

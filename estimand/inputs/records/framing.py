@@ -73,8 +73,8 @@ def _lane_starts(data: bytearray, end: int) -> np.ndarray | None:
     used = max(1, -(-longest.bit_length() // 8))
     stride, zeros, find = _RECORDS_PER_LANE * mean, bytes(8 - used), data.find
     wanted = range(stride, end - stride, stride)
-    found = np.array([find(zeros, w, w + 4 * mean) for w in wanted], np.int64)
-    starts = found[found >= used] - used
+    places = np.array([find(zeros, w, w + 4 * mean) for w in wanted], np.int64)
+    starts = places[places >= used] - used
     lanes = starts[_headers_are_right(data, starts)]
     if len(lanes) < max(_LEAST_LANES, len(wanted) // 2):
         return None

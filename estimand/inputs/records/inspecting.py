@@ -45,7 +45,15 @@ class FileFacts:
 
 @dataclasses.dataclass(frozen=True)
 class Inspection:
-    """What `inspect` saw."""
+    """What `inspect` saw.
+
+    >>> import os, tempfile
+    >>> from estimand.inputs import records
+    >>> path = os.path.join(tempfile.mkdtemp(), "rows.tfrecord")
+    >>> written = records.write(path, [{"x": 1}, {"x": 2}])
+    >>> len(records.inspect(path).files)
+    1
+    """
 
     files: list[FileFacts]
     schema: Schema

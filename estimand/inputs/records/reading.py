@@ -26,6 +26,11 @@ def read_raw(
 ) -> Iterator[bytes]:
     """The bytes of each record, checked against their CRCs.
 
+    Args:
+      files: a path, a pattern, or a list of these.
+      compression: "GZIP", "ZLIB" or ""; None: as the first bytes say.
+      limit: how many records at most.
+
     >>> next(read_raw("train.tfrecord"))  # doctest: +SKIP
     b'...'
     """
@@ -92,8 +97,8 @@ def read(
     >>> next(read("train.tfrecord"))  # doctest: +SKIP
     {'age': 39, 'name': b'Ada'}
     """
-    found = itertools.islice(numbered(files, compression, "read"), limit)
-    for path, number, data in found:
+    records = itertools.islice(numbered(files, compression, "read"), limit)
+    for path, number, data in records:
         context, sequences = decode(data, path, number)
         values = {name: _value(feature, lists) for name, feature in context.items()}
         for name, steps in sequences.items():

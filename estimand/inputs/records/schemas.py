@@ -110,6 +110,11 @@ class Schema:
 def schema(files: Paths, *, compression: str | None = None, limit: int | None = 10_000) -> Schema:
     """Look at the first `limit` records (None: at all) and note their features.
 
+    Args:
+      files: a path, a pattern, or a list of these.
+      compression: "GZIP", "ZLIB" or ""; None: as the first bytes say.
+      limit: how many records at most.
+
     >>> import os, tempfile
     >>> from estimand.inputs import records
     >>> path = os.path.join(tempfile.mkdtemp(), "a.tfrecord")
@@ -145,15 +150,20 @@ def parse_spec(
 ) -> dict[str, Any]:
     """The spec that `tf.io.parse_example` needs for these records, from the first `limit`.
 
+    Args:
+      files: a path, a pattern, or a list of these.
+      compression: "GZIP", "ZLIB" or ""; None: as the first bytes say.
+      limit: how many records at most.
+
     >>> tf.io.parse_example(batch, parse_spec("train-*"))  # doctest: +SKIP
     """
-    found = schema(files, compression=compression, limit=limit)
-    if not found.records:
+    read = schema(files, compression=compression, limit=limit)
+    if not read.records:
         raise InputError(f"parse_spec: there are no records in {files!r} to look at.")
-    if found.sequences:
+    if read.sequences:
         raise InputError(
             f"parse_spec: {files!r} holds tf.train.SequenceExample records. Use "
             "`est.records.schema(files)`: its parse_spec() is for the context, its "
             "sequence_spec() for the feature lists."
         )
-    return found.parse_spec()
+    return read.parse_spec()

@@ -40,20 +40,6 @@ class Pieces:
         return cls.consecutive(np.frombuffer(b"".join(values), np.uint8), lengths)
 
 
-def varint(value: int) -> bytes:
-    """One number as protocol buffers write it.
-
-    >>> varint(300).hex()
-    'ac02'
-    """
-    parts = bytearray()
-    while value > 127:
-        parts.append(value & 127 | 128)
-        value >>= 7
-    parts.append(value)
-    return bytes(parts)
-
-
 def varint_lengths(values: np.ndarray) -> np.ndarray:
     """How many bytes each number (uint64) takes."""
     lengths = np.ones(values.shape, np.int64)

@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
+from estimand.core.atomic_files import sync_directory
 from estimand.core.errors import InputError
 from estimand.inputs.records.columns import KINDS
 from estimand.inputs.records.files import check_compression, is_remote, unfinished_files
@@ -28,7 +29,14 @@ _A_DAY = 86400.0
 
 @dataclasses.dataclass(frozen=True)
 class Written:
-    """What `write` wrote."""
+    """What `write` wrote.
+
+    >>> import os, tempfile
+    >>> from estimand.inputs import records
+    >>> path = os.path.join(tempfile.mkdtemp(), "rows.tfrecord")
+    >>> records.write(path, [{"x": 1}, {"x": 2}]).records
+    2
+    """
 
     files: list[str]
     records: int
@@ -195,7 +203,7 @@ class _Unfinished:
 
     def publish(self) -> None:
         os.replace(self._temporary, self._path)
-        _sync_folder(os.path.dirname(self._temporary))
+        sync_directory(os.path.dirname(self._temporary))
 
     def __enter__(self) -> _Unfinished:
         return self
@@ -219,16 +227,6 @@ class _ZlibWriter:
 
 def _host() -> str:
     return re.sub(r"[^A-Za-z0-9-]", "_", socket.gethostname()) or "host"
-
-
-def _sync_folder(folder: str) -> None:
-    if os.name != "posix":
-        return  # elsewhere a directory cannot be opened
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def remove_leftovers(path: str) -> list[str]:

@@ -7,7 +7,8 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.errors import InputError
-from estimand.inputs.memory.permutation import draw_seed, row_at
+from estimand.inputs.memory.permutation import draw_seed, rows_in_order
+from estimand.inputs.memory.rows import RowsInMemory, note_rows
 from estimand.inputs.order import batches_of_rows
 
 
@@ -31,11 +32,11 @@ def from_memory(
         raise InputError("tfrecord_input_fn: there are no records to keep in memory.")
     kept = [tf.concat(leaves, axis=0) for leaves in zip(*parts, strict=True)]
     rows = int(kept[0].shape[0] if isinstance(kept[0], tf.Tensor) else kept[0].nrows())
-    seed = draw_seed() if shuffle else None
+    row_at = rows_in_order(rows, draw_seed() if shuffle else None)
     total = None if epochs is None else rows * epochs
-    count = None if total is None else -(-total // batch_size)
     if drop_remainder and total is not None:
-        count = total // batch_size
+        total -= total % batch_size
+    count = None if total is None else -(-total // batch_size)
 
     @tf.autograph.experimental.do_not_convert
     def take(number: tf.Tensor) -> Any:
@@ -45,13 +46,17 @@ def from_memory(
         positions = tf.range(number * batch_size, end)
         if drop_remainder or total is None:
             positions.set_shape([batch_size])
-        row = row_at(positions, rows, seed)
+        row = row_at(positions)
         return tf.nest.pack_sequence_as(
             spec, [_rows(part, row, kind) for part, kind in zip(kept, kinds, strict=True)]
         )
 
     numbers = tf.data.Dataset.counter() if count is None else tf.data.Dataset.range(count)
-    return batches_of_rows(numbers.map(take).prefetch(2), batch_size)
+    dataset = batches_of_rows(numbers.map(take).prefetch(2), batch_size)
+    if not all(isinstance(part, tf.Tensor) for part in kept):
+        return dataset
+    tensors = tf.nest.pack_sequence_as(spec, kept)
+    return note_rows(dataset, RowsInMemory(tensors, row_at, batch_size, total))
 
 
 def _leaves(batch: Any) -> list[Any]:

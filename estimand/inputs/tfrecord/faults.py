@@ -48,9 +48,9 @@ def explain(
         report = verify(path, compression=compression)[0]
         if not report.ok:
             return damaged(report)
-        found = _first_unparsable(path, compression, parser)
-        if found is not None:
-            return InputError(f"tfrecord_input_fn: {path}: {found}. {_ADVICE}")
+        fault = _first_unparsable(path, compression, parser)
+        if fault is not None:
+            return InputError(f"tfrecord_input_fn: {path}: {fault}. {_ADVICE}")
     return None
 
 
@@ -174,8 +174,8 @@ class Losses:
         @tf.autograph.experimental.do_not_convert
         def note(number: tf.Tensor) -> tf.Tensor:
             # Adding without reading back is what lets a position be saved all the same.
-            one = tf.one_hot(number, len(self._paths), dtype=tf.int64)
-            with tf.control_dependencies([self._ends.assign_add(one, read_value=False)]):
+            one_hot = tf.one_hot(number, len(self._paths), dtype=tf.int64)
+            with tf.control_dependencies([self._ends.assign_add(one_hot, read_value=False)]):
                 return tf.constant(False)
 
         ended = tf.data.Dataset.from_tensors(number).filter(note)
@@ -196,21 +196,21 @@ class Losses:
     @functools.cached_property
     def _first_unparsable(self) -> str:
         for path, compression in zip(self._paths, self._compressions, strict=True):
-            found = _first_unparsable(path, compression, self._parser)
-            if found is not None:
-                return f", the first in {path}: {found}"
+            fault = _first_unparsable(path, compression, self._parser)
+            if fault is not None:
+                return f", the first in {path}: {fault}"
         return ""
 
     def _newly_damaged(self, ends: np.ndarray) -> list[FileReport]:
-        found = []
+        faults = []
         for number in np.flatnonzero(ends).tolist():
             if number in self._looked_at:
                 continue
             report = verify(self._paths[number], compression=self._compressions[number])[0]
             self._looked_at.add(number)
             if not report.ok:
-                found.append(report)
-        return found
+                faults.append(report)
+        return faults
 
 
 def _loss_by(report: FileReport) -> str:

@@ -193,20 +193,20 @@ class TFRecordInput:
     def _parser(self, paths: list[str]) -> Parser:
         features, sequences = self.features, self.sequence_features
         if features is None:
-            found = self._look(paths)
-            features = found.parse_spec()
-            if sequences is None and found.sequences:
-                sequences = found.sequence_spec()
+            looked_at = self._look(paths)
+            features = looked_at.parse_spec()
+            if sequences is None and looked_at.sequences:
+                sequences = looked_at.sequence_spec()
         return Parser(dict(features), dict(sequences or {}), self.label_key, _WHERE)
 
     def _look(self, paths: list[str]) -> Schema:
         records = numbered(paths, self.compression, _WHERE)
         if self.on_error == "skip":
             records = tfrecord_faults.readable(paths, self.compression)
-        found = look_at(records, _RECORDS_LOOKED_AT)
-        if not found.records:
+        looked_at = look_at(records, _RECORDS_LOOKED_AT)
+        if not looked_at.records:
             raise InputError(f"{_WHERE}: there are no records in {self.files!r}.")
-        return found
+        return looked_at
 
     def _pipeline(self, built: _Built, plan: _Plan) -> tf.data.Dataset:
         if self.cache:

@@ -13,6 +13,7 @@ from tests.differential.zoo.registry import (
     cross_entropy,
     numbered,
     program,
+    spec,
     trained,
 )  # fmt: skip
 
@@ -40,6 +41,50 @@ def assertion_with_dependencies(features: Features, labels: tf.Tensor, mode: str
     with tf.control_dependencies([v1.assert_less(features["n"], tf.constant(BAD, tf.int64))]):
         x = tf.identity(features["x"])
     return cross_entropy(labels, logits(x))
+
+
+def checked_by(features: Features, value: tf.Tensor) -> tf.Tensor:
+    with tf.control_dependencies([v1.assert_less(features["n"], tf.constant(BAD, tf.int64))]):
+        return tf.identity(value)
+
+
+@failing()
+def assertion_before_an_update_by_hand(features: Features, labels: tf.Tensor, mode: str) -> Any:
+    kernel = v1.get_variable("kernel", [WIDTH, CLASSES])
+    loss = cross_entropy(labels, features["x"] @ kernel)
+    [gradient] = tf.gradients(loss, [kernel])
+    update = kernel.assign_sub(0.1 * checked_by(features, gradient))
+    return spec(loss, tf.group(update, v1.assign_add(v1.train.get_global_step(), 1)))
+
+
+@failing()
+def assertion_before_adam_of_keras(features: Features, labels: tf.Tensor, mode: str) -> Any:
+    layer = keras.layers.Dense(CLASSES, use_bias=False)
+    with tf.GradientTape() as tape:
+        loss = cross_entropy(labels, layer(features["x"]))
+    [gradient] = tape.gradient(loss, [layer.kernel])
+    keras.optimizers.Adam(0.1).apply([checked_by(features, gradient)], [layer.kernel])
+    return spec(loss, v1.assign_add(v1.train.get_global_step(), 1))
+
+
+@failing()
+def assertion_before_adam_of_rows(features: Features, labels: tf.Tensor, mode: str) -> Any:
+    table = v1.get_variable("table", [50, CLASSES])
+    loss = cross_entropy(labels, tf.gather(table, features["n"]))
+    optimizer = v1.train.AdamOptimizer(0.1)
+    [(rows, _)] = optimizer.compute_gradients(loss, [table])
+    rows = tf.IndexedSlices(checked_by(features, rows.values), rows.indices, rows.dense_shape)
+    update = optimizer.apply_gradients([(rows, table)])
+    return spec(loss, tf.group(update, v1.assign_add(v1.train.get_global_step(), 1)))
+
+
+@failing(unchecked=True)
+def gradient_of_a_row_that_is_not_there(features: Features, labels: tf.Tensor, mode: str) -> Any:
+    table = v1.get_variable("table", [50, CLASSES])
+    loss = cross_entropy(labels, tf.gather(table, features["n"]))
+    rows = tf.IndexedSlices(tf.ones([8, CLASSES]), BAD - 1 - features["n"], tf.constant([50, 3]))
+    optimizer = v1.train.AdamOptimizer(0.1)
+    return spec(loss, optimizer.apply_gradients([(rows, table)], v1.train.get_global_step()))
 
 
 @failing()

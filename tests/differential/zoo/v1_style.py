@@ -210,6 +210,30 @@ def embeddings_with_sparse_adam(features: Features, labels: tf.Tensor, mode: str
 
 
 @program("v1")
+def embeddings_with_adam_without_momentum(features: Features, labels: tf.Tensor, mode: str) -> Any:
+    table = v1.get_variable("table", [IDS, CLASSES])
+    scale = 10.0 ** tf.cast(v1.train.get_or_create_global_step() % 3, tf.float32)
+    loss = cross_entropy(labels, tf.gather(table, features["id"]) * scale)
+    return trained(loss, v1.train.AdamOptimizer(0.05, beta1=0.0, beta2=0.9))
+
+
+@program("v1")
+def frozen_rows_by_short_numbers(features: Features, labels: tf.Tensor, mode: str) -> Any:
+    table = v1.get_variable("table", [IDS, CLASSES], trainable=False)
+    rows = tf.gather(table.read_value(), tf.cast(features["id"], tf.int16))
+    return cross_entropy(labels, rows + network(features))
+
+
+@program("v1", eager=False)
+def quantized_in_a_branch(features: Features, labels: tf.Tensor, mode: str) -> Any:
+    step, x = v1.train.get_or_create_global_step(), features["x"]
+    quantized = [lambda s=s: tf.quantization.quantize(x * s, -3.0, 3.0, tf.qint8).output
+                 for s in (1.0, 0.5)]  # fmt: skip
+    x = tf.quantization.dequantize(tf.cond(step % 2 < 1, *quantized), -3.0, 3.0)
+    return cross_entropy(labels, network({**features, "x": x}))
+
+
+@program("v1")
 def embeddings_with_sparse_momentum(features: Features, labels: tf.Tensor, mode: str) -> Any:
     table = v1.get_variable("table", [IDS, CLASSES])
     loss = cross_entropy(labels, tf.nn.embedding_lookup(table, features["id"]))
@@ -367,3 +391,17 @@ def two_players(features: Features, labels: tf.Tensor, mode: str) -> Any:
             of_generator, v1.train.get_global_step(), var_list=scope("generator")
         )
     return spec(of_generator + of_judge, second)
+
+
+@program("v1", eager=False)
+def train_op_of_nested_conditions(features: Features, labels: tf.Tensor, mode: str) -> Any:
+    """Waits, skips and trains by the step; what is done is written inside of the branches."""
+    step = v1.train.get_global_step()
+    done = v1.get_variable("done", [], initializer=v1.zeros_initializer(), trainable=False)
+    loss = cross_entropy(labels, dense(features["x"], CLASSES, "out"))
+    optimizer = v1.train.MomentumOptimizer(0.1, 0.9)
+    pairs = optimizer.compute_gradients(loss)
+    count = lambda: tf.group(step.assign_add(1))  # noqa: E731
+    train = lambda: tf.group(optimizer.apply_gradients(pairs, step), done.assign_add(1.0))  # noqa: E731
+    later = lambda: tf.cond(step % 3 > 0, train, count)  # noqa: E731
+    return spec(loss, tf.cond(step > 3, later, lambda: tf.group(count(), done.assign_sub(0.5))))

@@ -18,6 +18,7 @@ X = np.linspace(-1, 1, 8, dtype=np.float32)[:, None]
 Y = 3 * X
 RATE = 0.1
 ROWS_PER_BATCH = 2
+SAVE_EVERY = 3
 
 
 def train_input_fn() -> tf.data.Dataset:
@@ -54,7 +55,7 @@ def loss_after(steps: int) -> float:
 
 
 def estimator(model_dir: Any, model: Callable[..., Any] = model_fn, **config: Any) -> est.Estimator:
-    config = {"save_checkpoints_steps": 3, **config}
+    config = {"save_checkpoints_steps": SAVE_EVERY, **config}
     return est.Estimator(model, config=est.RunConfig(model_dir=str(model_dir), **config))
 
 

@@ -114,7 +114,7 @@ def test_the_end_tells_the_best_the_export_and_what_to_type(
         "best:     step 1,500 (dev)  loss 0.25  accuracy 0.875",
         "exported: runs/a b/export/best/1700000000",
         "next:     estimand serve 'runs/a b/export/best'",
-        "watch:    tensorboard --logdir 'runs/a b'",
+        "watch:    estimand board 'runs/a b'",
     ]
 
 
@@ -123,5 +123,5 @@ def test_the_end_without_exports_tells_the_best_of_this_process(tmp_path: Path) 
     one.best = {"loss": 0.5, "global_step": 20}
     assert list(closing_lines(os.path.join(os.sep, "elsewhere"), [one])) == [
         "best:     step 20  loss 0.5",
-        "watch:    tensorboard --logdir /elsewhere",
+        "watch:    estimand board /elsewhere",
     ]

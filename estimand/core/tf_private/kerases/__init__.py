@@ -26,7 +26,7 @@ __all__ = [
 KERAS2: Keras = Keras2()
 KERAS3: Keras = Keras3()
 _ALL = (KERAS2, KERAS3)
-_PRIVATE = tuple(one.package + "." for one in _ALL)
+_PRIVATE = tuple(keras.package + "." for keras in _ALL)
 # Layers of TensorFlow 1, which Keras 2 brings along: they leave their updates to the user.
 _V1_LAYERS = "tf_keras.src.legacy_tf_layers"
 
@@ -34,9 +34,9 @@ _V1_LAYERS = "tf_keras.src.legacy_tf_layers"
 def of(thing: Any) -> Keras | None:
     """The Keras whose class an object has, or inherits from; None: neither."""
     modules = [kind.__module__ for kind in type(thing).__mro__]
-    for one in _ALL:
-        if any(f"{module}.".startswith(f"{one.package}.") for module in modules):
-            return one
+    for keras in _ALL:
+        if any(f"{module}.".startswith(f"{keras.package}.") for module in modules):
+            return keras
     return None
 
 

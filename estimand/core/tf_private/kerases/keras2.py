@@ -38,8 +38,15 @@ class Keras2:
         return _number(value)
 
     def variables(self, optimizer: Any) -> list[tf.Variable]:
-        found = optimizer.variables
-        return list(found() if inspect.ismethod(found) else found)
+        variables = optimizer.variables
+        return list(variables() if inspect.ismethod(variables) else variables)
+
+    def gradients(self, optimizer: Any, loss: Any, variables: Sequence[Any]) -> list[Any]:
+        """Those that an optimizer of somebody else takes itself, such as one that adds noise."""
+        own = getattr(type(optimizer), "get_gradients", None)
+        if own is None or own.__module__.startswith(f"{self.package}."):
+            return tf.gradients(loss, list(variables))
+        return list(own(optimizer, loss, list(variables)))
 
     def join_strategy(self, optimizer: Any) -> None:
         """It is told with each call of `apply`."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import sys
+import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import tensorflow as tf
 
@@ -21,9 +24,11 @@ def as_in_functions() -> Iterator[None]:
     part: what `Input` makes there, such layers cannot be called with.
     """
     import tf_keras
+    from tf_keras.src import backend
     from tf_keras.src.utils import version_utils
 
     swaps: list[Swap] = [
+        (backend, "get_default_graph_uid_map", _counts_of_each_replica),
         (version_utils, "should_use_v2", lambda _: lambda: True),
         # Eagerly a model counts the batches of `fit`, which nobody calls here.
         (tf_keras.Model, "_init_batch_counters", lambda _: lambda self: None),
@@ -32,6 +37,21 @@ def as_in_functions() -> Iterator[None]:
     ]
     with swapped(swaps):
         yield
+
+
+def _counts_of_each_replica(_: Any) -> Callable[[], Any]:
+    """Each replica is built in a thread of its own, and numbers its layers from the start.
+
+    With one count for all of them, the layers of two replicas would be dense, dense_2, dense_4,
+    and an evaluation with one replica would look for dense, dense_1, dense_2.
+    """
+    counts = threading.local()
+
+    def of_this_thread() -> Any:
+        by_graph = vars(counts).setdefault("by_graph", weakref.WeakKeyDictionary())
+        return by_graph.setdefault(tf.compat.v1.get_default_graph(), collections.defaultdict(int))
+
+    return of_this_thread
 
 
 def _not_at_all(_: Any) -> Callable[..., None]:
@@ -52,6 +72,23 @@ def _when_called(original: Any) -> Callable[..., None]:
             self.built = True
 
     return build
+
+
+def trusting_lambdas() -> contextlib.AbstractContextManager[Any]:
+    """Lambda layers made in the block may have a Python lambda: it is of this very process.
+
+    Keras 2 is wary of lambdas because those of a file may be anybody's.
+    """
+    from tf_keras.src.saving.serialization_lib import SafeModeScope
+
+    return cast("contextlib.AbstractContextManager[Any]", SafeModeScope(safe_mode=False))
+
+
+def values_of(model: Any) -> list[Any]:
+    """The weights as arrays, from the session of Keras if the model was made in a graph."""
+    graphs = [weight.graph for weight in model.weights if weight._in_graph_mode]
+    with graphs[0].as_default() if graphs else eager_mode():
+        return list(model.get_weights())
 
 
 def without_wrapper(optimizer: Any) -> Any:
@@ -87,18 +124,19 @@ class Compiled:
     """What a model was compiled with, made anew for a model function to use."""
 
     def __init__(self, model: Any) -> None:
-        self._model = model
+        if model.compiled_loss is not None:
+            losses, metrics = model.compiled_loss, model.compiled_metrics
+            self._losses = (losses._user_losses, losses._user_loss_weights)
+            self._metrics = (metrics._user_metrics, metrics._user_weighted_metrics)
+        else:  # compiled in a graph of TensorFlow 1
+            self._losses = (model.loss, model.loss_weights)
+            self._metrics = (model._compile_metrics, model._compile_weighted_metrics)
 
     def loss(self, model: Any, labels: Any, outputs: Any, weights: Any) -> tf.Tensor:
         """The loss of a batch, penalties of `model` included."""
         from tf_keras.src.engine.compile_utils import LossesContainer
 
-        given = self._model.compiled_loss
-        losses = LossesContainer(
-            given._user_losses,
-            given._user_loss_weights,
-            output_names=getattr(model, "output_names", None),
-        )
+        losses = LossesContainer(*self._losses, output_names=getattr(model, "output_names", None))
         total = losses(labels, outputs, weights, regularization_losses=model.losses)
         # Keras divides among replicas already, as does who trains with it.
         return total * float(tf.distribute.get_strategy().num_replicas_in_sync)
@@ -107,13 +145,8 @@ class Compiled:
         """The metrics, updated with a batch."""
         from tf_keras.src.engine.compile_utils import MetricsContainer
 
-        given = self._model.compiled_metrics
-        if given is None:
-            return {}
         metrics = MetricsContainer(
-            _anew(given._user_metrics),
-            _anew(given._user_weighted_metrics),
-            output_names=getattr(model, "output_names", None),
+            *map(_anew, self._metrics), output_names=getattr(model, "output_names", None)
         )
         metrics.update_state(labels, outputs, weights)
         return {metric.name: metric for metric in metrics.metrics}

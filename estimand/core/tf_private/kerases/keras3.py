@@ -33,6 +33,11 @@ class Keras3:
     def variables(self, optimizer: Any) -> list[tf.Variable]:
         return [variable.value for variable in optimizer.variables]
 
+    def gradients(self, optimizer: Any, loss: Any, variables: Sequence[Any]) -> list[Any]:
+        """Its optimizers are given gradients, and take none."""
+        del optimizer
+        return tf.gradients(loss, list(variables))
+
     def join_strategy(self, optimizer: Any) -> None:
         if tf.distribute.has_strategy():
             keras_optimizer_belongs_to(optimizer, tf.distribute.get_strategy())

@@ -25,6 +25,9 @@ class Keras(Protocol):
     def variables(self, optimizer: Any) -> list[tf.Variable]:
         """The variables that an optimizer has made so far."""
 
+    def gradients(self, optimizer: Any, loss: Any, variables: Sequence[Any]) -> list[Any]:
+        """The gradients of a loss of the graph, as the optimizer wants them taken."""
+
     def join_strategy(self, optimizer: Any) -> None:
         """Let it take gradients that all replicas have summed up, wherever it was made."""
 

@@ -1,0 +1,46 @@
+"""Computations that a step asks for more than once, done once.
+
+Keras computes the same correction of Adam for every variable, and reads the same learning rate.
+Equal ops with equal inputs give equal bits, so one of them is enough, whoever looks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from estimand.engine.running.parts import in_order, is_plain_read, op_of, set_inputs
+from estimand.engine.tracing import op_kinds
+
+
+def merge(nodes: dict[str, Any], kept: set[str]) -> None:
+    """Have all users of equal ops use the first of them; those of `kept` stay, for their names."""
+    first: dict[Any, str] = {}
+    instead: dict[str, str] = {}
+    for node in in_order(nodes):
+        _use(node, instead)
+        if not (op_kinds.is_pure(node) or is_plain_read(node)):
+            continue
+        key = (node.op, tuple(node.input), node.device, _attributes(node))
+        known = first.setdefault(key, node.name)
+        if known != node.name and node.name not in kept:
+            instead[node.name] = known
+
+
+def _use(node: Any, instead: dict[str, str]) -> None:
+    if not any(op_of(i) in instead for i in node.input):
+        return
+    inputs = []
+    for name in node.input:
+        op = op_of(name)
+        wait, output = name[: name.startswith("^")], name.lstrip("^")[len(op) :]
+        inputs.append(f"{wait}{instead.get(op, op)}{output}")
+    data = [i for i in inputs if not i.startswith("^")]
+    set_inputs(node, data, [i for i in inputs if i.startswith("^")])
+
+
+def _attributes(node: Any) -> tuple[tuple[str, bytes], ...]:
+    return tuple(
+        (key, value.SerializeToString(deterministic=True))
+        for key, value in sorted(node.attr.items())
+        if not key.startswith("_output_shapes")
+    )

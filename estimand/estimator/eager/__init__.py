@@ -1,1 +1,0 @@
-"""The phases of an estimator whose model function runs eagerly."""

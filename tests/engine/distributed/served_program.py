@@ -1,0 +1,139 @@
+"""A process that has everything imported, and forks one that takes part in a cluster when told to.
+
+    python served_program.py
+
+Imports take most of the time of a short training; like this they are paid once. Commands come as
+lines of JSON: {"environment": {...}, "log": "file", "settings": {...}, "at_once": true} is answered
+by the new process's id; {"wait": id, "seconds": 5} by its exit code, or null.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import signal
+import sys
+import time
+import traceback
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import tensorflow as tf
+
+import estimand as est
+from tests.engine.distributed import served_models
+
+
+def main() -> None:
+    for module in ("estimator.training", "estimator.lifecycle.roles", "canned", "features"):
+        importlib.import_module(f"estimand.{module}")
+    import keras  # noqa: F401
+
+    print("ready", flush=True)
+    children: set[int] = set()
+    for line in sys.stdin:
+        command = json.loads(line)
+        if "wait" in command:
+            answer = wait(command["wait"], command["seconds"])
+        else:
+            answer = os.fork()
+            if answer == 0:
+                take_part(command)
+                return
+            children.add(answer)
+        print(json.dumps(answer), flush=True)
+    for child in children:
+        if wait(child, 0) is None:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def wait(child: int, seconds: float) -> int | None:
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            found, status = os.waitpid(child, os.WNOHANG)
+        except ChildProcessError:
+            return 0  # waited for already
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() >= end:
+            return None
+        time.sleep(0.02)
+
+
+def take_part(command: dict) -> None:
+    os.close(0)
+    log = os.open(command["log"], os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.environ.update(command["environment"])
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    if not command["at_once"]:
+        train(**command["settings"])
+        return
+    # Taking an interpreter with TensorFlow in it down costs as much as the training.
+    code = 1
+    try:
+        train(**command["settings"])
+        code = 0
+    except Exception:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
+
+
+class EveryStep(tf.compat.v1.train.SessionRunHook):
+    """Notes the global step before each step."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._seen: list[int] = []
+
+    def before_run(self, run_context):
+        del run_context
+        return tf.compat.v1.train.SessionRunArgs(tf.compat.v1.train.get_global_step())
+
+    def after_run(self, run_context, run_values):
+        del run_context
+        self._seen.append(int(run_values.results))
+
+    def end(self, session):
+        del session
+        with open(self._path, "w") as file:
+            json.dump(self._seen, file)
+
+
+def train(
+    model: str,
+    model_dir: str,
+    max_steps: int | None = None,
+    shards: int | None = None,
+    repeat: bool = True,
+    watch: str | None = None,
+    save_every: int = 1000,
+) -> None:
+    partitioners = tf.distribute.experimental.partitioners
+    config = est.RunConfig(
+        model_dir=model_dir,
+        tf_random_seed=7,
+        log_step_count_steps=None,
+        save_summary_steps=None,
+        save_checkpoints_steps=save_every,
+        variable_partitioner=shards and partitioners.FixedShardsPartitioner(shards),
+    )
+    estimator = served_models.ESTIMATORS[model](config)
+    given = served_models.input_fn(8, repeat)
+    hooks = [EveryStep(watch)] if watch else []
+    est.train_and_evaluate(
+        estimator,
+        est.TrainSpec(given, max_steps=max_steps, hooks=hooks),
+        est.EvalSpec(served_models.input_fn(8, repeat=False)),
+    )
+
+
+if __name__ == "__main__":
+    main()

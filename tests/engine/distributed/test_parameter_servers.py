@@ -1,0 +1,222 @@
+"""Training with parameter servers: real processes on this machine, some of them killed."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimand as est
+from estimand.cluster.addresses import free_ports
+from estimand.core.errors import InputError
+from estimand.engine.distributed.parameter_servers_input import as_graph
+from tests.engine.distributed import served_models
+
+_SECONDS = 90
+_BATCHES = 6  # 48 rows in batches of 8
+
+
+class Processes:
+    """Forks of one process that has imported everything."""
+
+    def __init__(self) -> None:
+        self._parent = subprocess.Popen(
+            [sys.executable, "-m", "tests.engine.distributed.served_program"],
+            cwd=Path(__file__).parents[3],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={k: v for k, v in os.environ.items() if k != "TF_CONFIG"},
+        )
+        assert self._parent.stdout.readline() == "ready\n"
+
+    def ask(self, command: dict):
+        self._parent.stdin.write(json.dumps(command) + "\n")
+        self._parent.stdin.flush()
+        return json.loads(self._parent.stdout.readline())
+
+    def close(self) -> None:
+        self._parent.stdin.close()
+        self._parent.wait(30)
+        self._parent.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def processes():
+    made = Processes()
+    yield made
+    made.close()
+
+
+class Cluster:
+    """A chief, workers and parameter servers that run one training."""
+
+    def __init__(
+        self, processes: Processes, folder: Path, *, workers=2, ps=1, at_once=True, **settings
+    ) -> None:
+        self.model_dir = str(folder / "model")
+        self._processes, self._folder, self._at_once = processes, folder, at_once
+        self._settings = {"model_dir": self.model_dir, **settings}
+        places = [f"127.0.0.1:{port}" for port in free_ports(1 + workers + ps)]
+        self._cluster = {"chief": places[:1], "worker": places[1 : 1 + workers]}
+        self._cluster["ps"] = places[1 + workers :]
+        self.ids: dict[tuple[str, int], int] = {}
+        for role, addresses in self._cluster.items():
+            for index in range(len(addresses)):
+                self.start(role, index)
+
+    def start(self, role: str, index: int = 0) -> None:
+        task = {"type": role, "index": index}
+        environment = {
+            "TF_CONFIG": json.dumps({"cluster": self._cluster, "task": task}),
+            "ESTIMAND_CLUSTER_TIMEOUT_SECS": "60",
+        }
+        log = str(self._folder / f"{role}{index}.log")
+        command = {"environment": environment, "log": log, "settings": self._settings}
+        self.ids[role, index] = self._processes.ask({**command, "at_once": self._at_once})
+
+    def kill(self, role: str, index: int = 0) -> None:
+        os.kill(self.ids[role, index], signal.SIGKILL)
+        assert self.exit_code(role, index) == -signal.SIGKILL
+
+    def exit_code(self, role: str, index: int = 0) -> int | None:
+        return self._processes.ask({"wait": self.ids[role, index], "seconds": _SECONDS})
+
+    def log(self, role: str, index: int = 0) -> str:
+        return (self._folder / f"{role}{index}.log").read_text()
+
+    def wait_for_step(self, step: int) -> None:
+        end = time.monotonic() + _SECONDS
+        while (newest_step(self.model_dir) or 0) < step:
+            assert time.monotonic() < end, self.log("chief")
+            time.sleep(0.05)
+
+    def ends_well(self) -> None:
+        codes = {task: self.exit_code(*task) for task in self.ids}
+        assert set(codes.values()) == {0}, (codes, self.log("chief"))
+
+
+def newest_step(model_dir: str) -> int | None:
+    names = " ".join(glob.glob(f"{model_dir}/model.ckpt-*.index"))
+    return max(map(int, re.findall(r"ckpt-(\d+)\.index", names)), default=None)
+
+
+def alone(model: str, model_dir: str, max_steps: int) -> est.Estimator:
+    config = est.RunConfig(model_dir=model_dir, tf_random_seed=7, log_step_count_steps=None)
+    estimator = served_models.ESTIMATORS[model](config)
+    return estimator.train(served_models.input_fn(8), max_steps=max_steps)
+
+
+def shapes(model_dir: str) -> dict[str, list[int]]:
+    return dict(tf.train.list_variables(tf.train.latest_checkpoint(model_dir)))
+
+
+def values(model_dir: str) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(model_dir)
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def loss(estimator: est.Estimator) -> float:
+    return float(estimator.evaluate(served_models.input_fn(8, repeat=False))["loss"])
+
+
+def test_a_lost_worker_comes_back_and_partitioned_training_ends_as_in_one_process(
+    processes, tmp_path
+):
+    """Begun in one process, gone on with in parts on two servers, and ended in one process."""
+    model_dir = str(tmp_path / "model")
+    alone("regression", model_dir, 20)
+    before = shapes(model_dir)
+    settings = {"model": "regression", "max_steps": 600, "shards": 2, "save_every": 100}
+    cluster = Cluster(processes, tmp_path, workers=2, ps=2, **settings)
+    cluster.wait_for_step(100)
+    cluster.kill("worker", 0)
+    at_loss = newest_step(model_dir)
+    cluster.wait_for_step(at_loss + 100)  # the other one never stops
+    cluster.start("worker", 0)
+    cluster.ends_well()
+    assert newest_step(model_dir) == 600
+    assert "parts of the table: 2" in cluster.log("chief")
+    assert shapes(model_dir) == before
+    served = alone("regression", model_dir, 601)
+    expected = alone("regression", str(tmp_path / "alone"), 601)
+    assert loss(served) == pytest.approx(loss(expected), rel=0.05)
+
+
+def test_a_lost_chief_and_a_lost_server_go_on_from_the_checkpoint(processes, tmp_path):
+    settings = {"model": "regression", "max_steps": 900, "save_every": 50}
+    cluster = Cluster(processes, tmp_path, workers=1, **settings)
+    cluster.wait_for_step(50)
+    cluster.kill("chief")
+    reached = newest_step(cluster.model_dir)
+    cluster.start("chief")
+    cluster.wait_for_step(reached + 50)
+    assert reached + 50 <= newest_step(cluster.model_dir) < 900
+    cluster.kill("worker")  # both at once: nobody is left to stumble over the lost server
+    cluster.kill("ps")
+    assert cluster.exit_code("chief") == 1
+    assert re.search(
+        r"ClusterError: Training cannot go on: ps 0 at 127.0.0.1:\d+ was lost, and the variables "
+        "with it. The last checkpoint is intact",
+        cluster.log("chief"),
+    )
+    for role in ("worker", "ps", "chief"):
+        cluster.start(role)
+    cluster.ends_well()
+    assert newest_step(cluster.model_dir) == 900
+
+
+@pytest.mark.parametrize("model", ["tables", "columns", "keras_optimizer", "converted"])
+def test_one_worker_computes_what_one_process_does(processes, tmp_path, model):
+    """Variables of every style, in parts on two servers, after the same steps."""
+    expected = str(tmp_path / "alone")
+    estimator = alone(model, expected, _BATCHES)
+    shutil.copytree(expected, tmp_path / "model")
+    estimator.train(served_models.input_fn(8), max_steps=2 * _BATCHES)
+    steps = 2 * _BATCHES
+    cluster = Cluster(processes, tmp_path, workers=1, ps=2, model=model, max_steps=steps, shards=2)
+    cluster.ends_well()
+    found, wanted = values(cluster.model_dir), values(expected)
+    assert found["global_step"] == steps
+    assert found.keys() == wanted.keys()
+    for name in wanted:
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_training_ends_with_the_input_and_hooks_see_every_step(processes, tmp_path):
+    seen = str(tmp_path / "seen.json")
+    settings = {"model": "regression", "repeat": False, "watch": seen}
+    cluster = Cluster(processes, tmp_path, at_once=False, **settings)
+    cluster.ends_well()
+    assert newest_step(cluster.model_dir) == _BATCHES  # three for each worker
+    assert json.loads(Path(seen).read_text()) == [0, 1, 2, 3, 4, 5]
+
+
+def test_an_input_that_runs_python_cannot_be_sent_to_workers():
+    dataset = tf.data.Dataset.from_generator(
+        lambda: iter([1.0]), output_signature=tf.TensorSpec([])
+    )
+    with pytest.raises(InputError, match="runs Python code in its pipeline"):
+        as_graph(dataset, lambda: dataset)
+
+
+def test_a_pipeline_sent_as_a_graph_gives_the_same_elements():
+    dataset = tf.data.Dataset.range(20).shuffle(20, seed=3).map(lambda x: x * x).batch(4)
+    graph = as_graph(dataset, lambda: dataset)
+    again = tf.data.experimental.from_variant(
+        tf.raw_ops.DatasetFromGraph(graph_def=graph), dataset.element_spec
+    )
+    rows = [int(x) for batch in again for x in batch]
+    assert sorted(rows) == [x * x for x in range(20)]
+    assert rows != sorted(rows)
