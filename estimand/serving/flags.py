@@ -255,70 +255,72 @@ class Flags:
 
 
 def _problems(flags: Flags) -> list[str]:
-    found = []
+    problems = []
     if not flags.model_config_file and not flags.model_base_path:
-        found.append(
+        problems.append(
             "No model to serve. Give a directory, as in estimand serve runs/census/export/best, "
             "or set --model_base_path=DIR, the directory of the versions "
             "(export_dir_base of the export), or --model_config_file=FILE."
         )
     if flags.batching_parameters_file and not flags.enable_batching:
-        found.append(
+        problems.append(
             f"--batching_parameters_file={flags.batching_parameters_file} is set without "
             "--enable_batching. Add --enable_batching, or leave the file out."
         )
     if flags.transition_policy not in ("availability", "resource"):
-        found.append(
+        problems.append(
             f"--transition_policy={flags.transition_policy} is unknown. Use availability or "
             "resource."
         )
     if flags.grpc_backend not in ("auto", "lean", "grpcio"):
-        found.append(f"--grpc_backend={flags.grpc_backend} is unknown. Use auto, lean or grpcio.")
+        problems.append(
+            f"--grpc_backend={flags.grpc_backend} is unknown. Use auto, lean or grpcio."
+        )
     if not flags.port and not flags.rest_api_port and not flags.grpc_socket_path:
-        found.append(
+        problems.append(
             "Nowhere to listen: --port=0 and no --rest_api_port. Set one, such as --port=8500."
         )
     if flags.port and flags.port == flags.rest_api_port:
-        found.append(
+        problems.append(
             f"--rest_api_port={flags.rest_api_port} is the same as --port. Set another one, such "
             "as --rest_api_port=8501."
         )
     for name in ("port", "rest_api_port"):
         if getattr(flags, name) > _LAST_PORT:
-            found.append(
+            problems.append(
                 f"--{name}={getattr(flags, name)} is no port. Use one from 1 to {_LAST_PORT}, or 0 "
                 "for none."
             )
-    found += _problems_together(flags)
-    for one in fields(flags):
-        value = getattr(flags, one.name)
+    problems += _problems_together(flags)
+    for flag in fields(flags):
+        value = getattr(flags, flag.name)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and value < 0 and one.name not in _MAY_BE_NEGATIVE:
-            found.append(f"--{one.name}={value} is negative. Use 0 or more.")
-        if one.metadata["refused"] and value != one.default:
-            found.append(f"--{one.name}={value} is not supported. {one.metadata['refused']}")
-    return found
+        if is_number and value < 0 and flag.name not in _MAY_BE_NEGATIVE:
+            problems.append(f"--{flag.name}={value} is negative. Use 0 or more.")
+        if flag.metadata["refused"] and value != flag.default:
+            problems.append(f"--{flag.name}={value} is not supported. {flag.metadata['refused']}")
+    return problems
 
 
 def _problems_together(flags: Flags) -> list[str]:
-    found = []
+    problems = []
     if flags.num_workers > 1 and flags.grpc_socket_path and not flags.is_lean:
-        found.append(
+        problems.append(
             "--grpc_socket_path cannot be shared by several workers of grpcio. Add "
             "--grpc_backend=lean, or leave out --num_workers."
         )
     if len(flags.servable) > 1 and not flags.model_config_file:
-        found.append(
+        problems.append(
             f"--servable is set {len(flags.servable)} times for one model. Keep one, or tell the "
             "models apart in --model_config_file by model_platform."
         )
     if flags.request_log_sampling_rate > 1:
-        found.append(
+        problems.append(
             f"--request_log_sampling_rate={flags.request_log_sampling_rate} is larger than 1."
         )
     if flags.request_log_sampling_rate and not flags.request_log_dir:
-        found.append("--request_log_sampling_rate is set without --request_log_dir=DIR.")
-    return found
+        problems.append("--request_log_sampling_rate is set without --request_log_dir=DIR.")
+    return problems
 
 
 def thread_count(asked: int) -> int:

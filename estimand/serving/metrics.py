@@ -83,13 +83,13 @@ class Metrics:
 
     def by_model(self) -> dict[str, dict[str, Any]]:
         """The same numbers as plain values: requests by status, latencies by API."""
-        found: dict[str, dict[str, Any]] = {}
+        numbers: dict[str, dict[str, Any]] = {}
         everywhere = self._with_others()
         for (model, code), count in everywhere._counts.items():
-            one = found.setdefault(model, {"requests": {}, "latencies": []})
-            one["requests"][NAMES[code]] = count
+            of_model = numbers.setdefault(model, {"requests": {}, "latencies": []})
+            of_model["requests"][NAMES[code]] = count
         for (model, api, entrypoint), histogram in sorted(everywhere._latencies.items()):
-            found[model]["latencies"].append(
+            numbers[model]["latencies"].append(
                 {
                     "api": api,
                     "entrypoint": entrypoint,
@@ -97,7 +97,7 @@ class Metrics:
                     "total": histogram.total,
                 }
             )
-        return found
+        return numbers
 
     def text(self) -> str:
         everywhere = self._with_others()

@@ -1,10 +1,10 @@
 """What a server does with three times as many requests as it can answer. Prints figures.
 
-    python -m tests.serving.overload --seconds 20
+    python -m tests.serving.overload --seconds 20 -- --max_queue_seconds=0.5
 
-A model takes a quarter of a second a call. First its capacity is measured; then a client asks for
-`--times` as much without waiting for answers, while another asks the same model now and then, and a
-third another model.
+A model takes a quarter of a second a call. First its capacity is measured; then clients ask for as
+much as that, and then for `--times` as much, without waiting for answers, while another asks the
+same model now and then, and one another model. What is admitted should take as long as at capacity.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class Client:
             times = sorted(seconds)
             half, most = (1000 * part_of(times, part) for part in (0.5, 0.99))
             parts.append(f"{len(times):,} {code}: half within {half:.0f} ms, 99 % {most:.0f} ms")
-        return "; ".join(parts) + f"; {self.pushed_back} told when to come again"
+        told = f"{self.pushed_back} told when to come again"
+        return "; ".join([*parts, told] if self.pushed_back else parts)
 
 
 def capacity(server: Server, seconds: float) -> tuple[float, Client]:
@@ -80,20 +81,26 @@ def overloaded(server: Server, seconds: float, rate: float) -> dict[str, Client]
     slow = {"x": np.float32([1.0])}
     clients = {
         "who floods": Client(server, "slow", **slow),
+        "who floods half as much": Client(server, "slow", **slow),
         "another, the same model": Client(server, "slow", **slow),
         "another, another model": Client(
             server, "two_inputs", a=np.float32([1.0]), b=np.float32([2.0])
         ),
     }
     ends = time.monotonic() + seconds
-    flood, *others = clients.values()
+    flood, half_flood, *others = clients.values()
     threads = [threading.Thread(target=one.one_by_one, args=(ends, 0.2)) for one in others]
     for thread in threads:
         thread.start()
     asked = []
-    while time.monotonic() < ends:
-        asked.append(flood.ask())
-        time.sleep(1 / rate)
+    now = began = time.monotonic()
+    while now < ends:
+        is_due = len(asked) < (now - began) * rate
+        if is_due:
+            asked.append((half_flood if len(asked) % 3 == 2 else flood).ask())
+        else:
+            time.sleep(0.001)
+        now = time.monotonic()
     for call in asked:
         with contextlib.suppress(grpc.RpcError):
             call.result()
@@ -119,10 +126,11 @@ def main() -> None:
         try:
             server.wait_until_ready()
             rate, alone = capacity(server, min(10.0, given.seconds))
-            print(f"capacity: {rate:.0f} calls a second ({alone.line()})", flush=True)
-            print(f"asked for {given.times * rate:.0f} a second:")
-            for who, client in overloaded(server, given.seconds, given.times * rate).items():
-                print(f"  {who}: {client.line()}")
+            print(f"capacity: {rate:.1f} calls a second ({alone.line()})", flush=True)
+            for times in (1.0, given.times):
+                print(f"asked for {times * rate:.1f} a second, {times:g} times as much:")
+                for who, client in overloaded(server, given.seconds, times * rate).items():
+                    print(f"  {who}: {client.line()}", flush=True)
         finally:
             server.stop()
 

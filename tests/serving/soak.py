@@ -44,6 +44,7 @@ from tests.serving.running import Server, config_text, predict_request, workers_
 _SAMPLE_SECONDS = 5.0
 _EXCUSED_SECONDS = 5.0  # after a worker was killed, its connections are gone
 _MORE_DESCRIPTORS = 100
+_WAKES = 0.05  # seconds between two looks at whether we are kept from the processor
 _FLAGS = (
     "--num_workers=2",
     "--rest_api_max_values=2000000",
@@ -63,12 +64,31 @@ class Others(TimedBystanders):
     killed = 0.0
     excused = 0
 
+    def __init__(self, server: Server) -> None:
+        super().__init__(server)
+        self.began = time.monotonic()
+        self.doing: set[str] = set()
+        self.late: list[float] = []  # by how many seconds a thread of ours woke too late
+
     def _note(self, front: str, seconds: float, problem: str) -> None:
         lost = "UNAVAILABLE" in problem or "Connection" in problem
         if lost and (self.is_killing or time.monotonic() - self.killed < _EXCUSED_SECONDS):
             self.excused += 1
             problem = ""
+        if problem:
+            at = time.monotonic()
+            doing = ", ".join(sorted(self.doing)) or "nothing else"
+            since = f"{at - self.killed:.1f} s after a worker was replaced"
+            problem = f"at {at - self.began:.0f} s ({doing}; {since}) {problem}"
         super()._note(front, seconds, problem)
+
+    def watch_ourselves(self, stop: threading.Event) -> None:
+        """Whoever asks may be kept from the processor too: then nobody's answer is in time."""
+        asked = time.monotonic()
+        while not stop.wait(_WAKES):
+            woke = time.monotonic()
+            self.late.append(woke - asked - _WAKES)
+            asked = woke
 
     def ask_version(self, stub, number: float) -> None:
         """Of a model that adds its own version: another's answer would show."""
@@ -83,8 +103,11 @@ class Others(TimedBystanders):
 
 
 class Soak:
-    def __init__(self, folder: Path, seed: int) -> None:
+    """`pace` is how fast all goes: with 0.2, five times slower."""
+
+    def __init__(self, folder: Path, seed: int, pace: float = 1.0) -> None:
         self._folder = folder
+        self._pace = pace
         self.random = random.Random(seed)
         self._made = folder / "made"
         self.base = folder / "models"
@@ -102,6 +125,7 @@ class Soak:
         self.server = Server(folder / "server.log", *flags, *more, *_FLAGS)
         self.server.wait_until(lambda: self.server.get("/readyz").ok, 600.0)
         self.others = Others(self.server)
+        self.others.pause /= pace
         self.done: dict[str, int] = {}
         self._stop = threading.Event()
 
@@ -127,15 +151,20 @@ class Soak:
 
     def kill_a_worker(self) -> None:
         """And wait for the next one to answer: what else would be asked?"""
+        before = self._answer_again()
         victim = self.random.choice(workers_of(self.server))
         self.others.is_killing = True
         os.kill(victim, signal.SIGKILL)
         self.server.wait_until(
             lambda: victim not in (now := workers_of(self.server)) and len(now) == 2
         )
-        self.server.wait_until(lambda: self.server.get("/readyz").ok, 300.0)
+        self.server.wait_until(lambda: self._answer_again() > before, 300.0)
         self.others.killed = time.monotonic()
         self.others.is_killing = False
+
+    def _answer_again(self) -> int:
+        """How many workers have taken the place of others."""
+        return self.server.log.read_text(errors="replace").count("answers again")
 
     def send_bombs(self) -> None:
         url = self.server.url("/v1/models/two_inputs:predict")
@@ -166,7 +195,13 @@ class Soak:
         kinds = ("grpc", "http2", "http1", "json")
         seed = self.random.randrange(2**31)
         attack = Attack(
-            self.server, kinds, 10.0, out, served=self.served, seed=seed, per_second=200
+            self.server,
+            kinds,
+            10.0,
+            out,
+            served=self.served,
+            seed=seed,
+            per_second=max(1, round(200 * self._pace)),
         )
         for kind, one in attack.end().items():
             self.done[kind] = self.done.get(kind, 0) + one["made"]
@@ -183,9 +218,10 @@ class Soak:
 
     def _turns(self, acts: list[Callable[[], None]], pause: float) -> None:
         for act in itertools.cycle(acts):
-            if self._stop.wait(pause):
+            if self._stop.wait(pause / self._pace):
                 return
             name = act.__name__
+            self.others.doing.add(name)
             try:
                 act()
                 self.done[name] = self.done.get(name, 0) + 1
@@ -193,13 +229,15 @@ class Soak:
                 others = self.others
                 if not others.is_killing and time.monotonic() - others.killed > _EXCUSED_SECONDS:
                     self.others.problems.append(f"{name}: {error!r}"[:300])
+            finally:
+                self.others.doing.discard(name)
 
     def _ask_versions(self) -> None:
         with grpc.insecure_channel(f"127.0.0.1:{self.server.port}") as channel:
             from tensorflow_serving.apis import prediction_service_pb2_grpc
 
             stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-            while not self._stop.wait(0.02):
+            while not self._stop.wait(0.02 / self._pace):
                 self.others.ask_version(stub, float(self.random.randrange(1000)))
 
     def run(self, seconds: float, table: Path) -> list[dict[str, float]]:
@@ -210,6 +248,7 @@ class Soak:
             threading.Thread(target=self._turns, args=([*attacks, self.ask_much], 1.0)),
             threading.Thread(target=self._turns, args=([self.send_damage], 1.0)),
             threading.Thread(target=self._ask_versions),
+            threading.Thread(target=self.others.watch_ourselves, args=(self._stop,)),
         ]
         self.others.start()
         for thread in threads:
@@ -235,6 +274,7 @@ class Soak:
 
     def _sample(self, at: float) -> dict[str, float]:
         times = self.others.take()
+        late, self.others.late = self.others.late, []
         pid = self.server.process.pid
         return {
             "seconds": round(at, 1),
@@ -244,6 +284,7 @@ class Soak:
             "half_ms": round(1000 * part_of(times, 0.5), 2),
             "most_ms": round(1000 * part_of(times, 0.99), 2),
             "longest_ms": round(1000 * part_of(times, 1.0), 1),
+            "we_woke_late_ms": round(1000 * max(late, default=0.0), 1),
             "problems": len(self.others.problems),
         }
 
@@ -307,12 +348,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--pace", type=float, default=1.0, help="0.2: five times slower")
     parser.add_argument("--out", type=Path, help="a directory for the table, the plot and the log")
     given = parser.parse_args()
     out = given.out or Path(tempfile.mkdtemp(prefix="soak-"))
     out.mkdir(parents=True, exist_ok=True)
     print(f"What is measured: {out / 'soak.csv'}", flush=True)
-    soak = Soak(out, given.seed)
+    soak = Soak(out, given.seed, given.pace)
     try:
         samples = soak.run(given.minutes * 60, out / "soak.csv")
         draw(samples, out / "soak.png")

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 import requests
 
+from tests.serving.models.test_reload import place
 from tests.serving.running import Server, predict_request, wait_until_gone, workers_of
-from tests.serving.test_reload import place
 
 
 class Clients:
@@ -246,6 +246,7 @@ def test_on_a_full_disk_the_served_version_serves_and_nothing_is_logged(
         assert server.stop() == 0
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_takes_only_its_own_requests_along(
     start, models: Path, tmp_path: Path
 ) -> None:

@@ -17,7 +17,6 @@ import base64
 import binascii
 import hashlib
 import hmac
-import json
 import logging
 import os
 import time
@@ -32,7 +31,6 @@ log = logging.getLogger("estimand.serving")
 
 # What a browser needs to ask its user; programs send one of the first two kinds.
 CHALLENGES = (b'Bearer realm="estimand"', b'Basic realm="estimand"')
-_OPEN_PATHS = (b"/livez", b"/readyz")
 _SECONDS_BETWEEN_LOOKS = 1.0
 _SHORTEST = 8
 _LONGEST = 4096
@@ -59,10 +57,10 @@ class Tokens:
         if given is None or len(given) > _LONGEST:
             return False
         digest = hashlib.sha256(given).digest()
-        found = False
+        is_ours = False
         for known in self._digests:  # all of them: the time tells nothing
-            found |= hmac.compare_digest(known, digest)
-        return found
+            is_ours |= hmac.compare_digest(known, digest)
+        return is_ours
 
     def admits(self, opening: Any) -> bool:
         """The same for the lean back end, whose clients send the same headers again and again:
@@ -93,27 +91,6 @@ class Tokens:
                 return refusal
 
         return Interceptor()
-
-    def guard_app(self, app: Any) -> Any:
-        """An ASGI application that only callers with a token reach, but for the probes."""
-
-        async def guarded(scope: Any, receive: Any, send: Any) -> None:
-            is_open = scope["method"] == "OPTIONS" or scope["raw_path"] in _OPEN_PATHS
-            if is_open or self.allow(scope["headers"]):
-                await app(scope, receive, send)
-                return
-            error = refused()
-            body = json.dumps({"error": error.text}).encode()
-            headers = [
-                (b"content-type", b"application/json"),
-                (b"content-length", b"%d" % len(body)),
-                (b"connection", b"close"),  # the body is not read
-                *((b"www-authenticate", challenge) for challenge in CHALLENGES),
-            ]
-            await send({"type": "http.response.start", "status": error.http, "headers": headers})
-            await send({"type": "http.response.body", "body": body})
-
-        return guarded
 
     def _look_again(self) -> None:
         self._next_look = time.monotonic() + _SECONDS_BETWEEN_LOOKS

@@ -6,11 +6,14 @@ They are looked at when somebody connects, at most once a second. Who is connect
 from __future__ import annotations
 
 import logging
+import os
+import pickle
 import ssl
+import tempfile
 import threading
 import time
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, BinaryIO
 
 from estimand.core.errors import ConfigError
 from estimand.serving.access.changes import Stamp, stamp_of
@@ -24,15 +27,22 @@ _SECONDS_BETWEEN_LOOKS = 1.0
 class Certificates:
     """An SSLConfig file and the files it names, read again when one of them changes.
 
-    What cannot be used is told and changes nothing; it is tried until it can be.
+    What cannot be used is told and changes nothing; it is tried until it can be. `last` are those
+    that another process had, for one that starts where there is nothing to use.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, last: TlsSettings | None = None) -> None:
         self._path = path
         self._lock = threading.Lock()  # grpcio asks on threads of its own
-        self._settings = TlsSettings.read(path)
-        self._seen: list[Stamp | None] = []  # they are read once more, and then when they change
         self._told = ""
+        try:
+            self._settings = TlsSettings.read(path)
+        except ConfigError as error:
+            if last is None:
+                raise
+            self._settings = last
+            self._tell(error)
+        self._seen: list[Stamp | None] = []  # they are read once more, and then when they change
         self._next_look = time.monotonic() + _SECONDS_BETWEEN_LOOKS
 
     def current(self) -> TlsSettings:
@@ -66,23 +76,26 @@ class Certificates:
         if stamps == self._seen and not self._told:
             return
         try:
-            found = TlsSettings.read(self._path)
-            if found.verify_clients != self._settings.verify_clients:
+            new_settings = TlsSettings.read(self._path)
+            if new_settings.verify_clients != self._settings.verify_clients:
                 raise ConfigError(
                     f"{self._path}: client_verify has changed, which needs a restart of the server."
                 )
         except ConfigError as error:
-            if str(error) != self._told:
-                self._told = str(error)
-                log.error("The certificates stay as they were: %s", error)
+            self._tell(error)
             return
         self._told = ""
-        if found == self._settings and found.files == self._settings.files:
+        if new_settings == self._settings and new_settings.files == self._settings.files:
             self._seen = stamps
             return
         self._seen = []  # it may name other files now
-        self._settings = found
+        self._settings = new_settings
         log.info("%s: new connections get the new certificates", self._path)
+
+    def _tell(self, error: ConfigError) -> None:
+        if str(error) != self._told:
+            self._told = str(error)
+            log.error("The certificates stay as they were: %s", error)
 
 
 class _FreshContext(ssl.SSLContext):
@@ -113,3 +126,24 @@ class _FreshContext(ssl.SSLContext):
                 self._context.set_alpn_protocols(self._protocols)
             self._settings = settings
         return self._context.wrap_bio(*arguments, **more)
+
+
+def hand_over(kept: Mapping[str, Certificates]) -> BinaryIO:
+    """A file for a process that may start while there is nothing to use. The keys in it are on no
+    disk, and in nobody's environment."""
+    file: BinaryIO
+    if hasattr(os, "memfd_create"):
+        file = open(os.memfd_create("estimand-tls"), "w+b")  # noqa: SIM115
+    else:
+        file = tempfile.TemporaryFile()  # noqa: SIM115
+    pickle.dump({path: certificates.current() for path, certificates in kept.items()}, file)
+    file.flush()
+    return file
+
+
+def take_over(descriptor: int) -> dict[str, TlsSettings]:
+    """What the process that started this one handed over, by the path of the SSLConfig."""
+    with open(descriptor, "rb") as file:
+        file.seek(0)
+        read: dict[str, TlsSettings] = pickle.load(file)
+    return read

@@ -202,12 +202,12 @@ class Room:
             all_wait = not self._moving and self._leader is None
             if self.taken >= self.limit and not all_wait:
                 return
-            party = min(self._queue, key=lambda one: one.taken)
+            party = min(self._queue, key=lambda party: party.taken)
             if not self._fits(party.waiting[0]):
                 if not all_wait:
                     return
                 # They wait for each other: the one that needs least gets what it needs.
-                party = min(self._queue, key=lambda one: one.waiting[0].missing)
+                party = min(self._queue, key=lambda party: party.waiting[0].missing)
                 self._leader = party.waiting[0]
             self._queue.discard(party)
             self._let_in(party.waiting.popleft())

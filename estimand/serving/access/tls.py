@@ -92,10 +92,10 @@ def _as_file(data: bytes) -> Iterator[str]:
             file.flush()
             yield f"/proc/self/fd/{file.fileno()}"
     else:
-        with tempfile.NamedTemporaryFile(suffix=".pem") as other:
-            other.write(data)
-            other.flush()
-            yield other.name
+        with tempfile.NamedTemporaryFile(suffix=".pem") as named_file:
+            named_file.write(data)
+            named_file.flush()
+            yield named_file.name
 
 
 def _no_password() -> str:

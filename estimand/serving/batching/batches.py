@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from estimand.serving.batching.padding import pad_rows, pad_to_longest
+from estimand.serving.batching.replies import Reply
 from estimand.serving.models.programs import Program, same_rows
 from estimand.serving.status import StatusError, from_exception, invalid
 
@@ -77,31 +78,32 @@ class BatchSettings:
 class Task:
     """One request, or a part of one, in a lane.
 
-    Subclasses say what becomes of it. Of `answered`, `failed` and `dropped` one is called, once,
-    in the event loop; `dropped` when nobody waits any more, which `gone` tells.
+    Its reply is told the outputs; subclasses make something else of them. Of `answered`, `failed`
+    and `dropped` one is called, once, in the event loop; `dropped` when nobody waits any more.
     """
 
-    __slots__ = ("arrays", "client", "deadline", "key", "over", "rows", "timer")
+    __slots__ = ("arrays", "client", "deadline", "key", "over", "reply", "rows", "timer")
 
-    def __init__(self, arrays: Arrays, deadline: float | None) -> None:
+    def __init__(self, arrays: Arrays, deadline: float | None, reply: Reply[Any]) -> None:
         self.arrays = arrays
         self.deadline = deadline
+        self.reply = reply
+        self.client = reply.client
         self.over = False
         self.timer: Any = None
-        self.client: Any = None
         # The lane's
         self.rows = 0
         self.key: Any = None  # of those it may be joined with; None: with no other
 
     @property
     def gone(self) -> bool:
-        return False
+        return self.reply.gone
 
     def answered(self, outputs: list[np.ndarray]) -> None:
-        raise NotImplementedError
+        self.reply.succeed(outputs)
 
     def failed(self, error: StatusError) -> None:
-        raise NotImplementedError
+        self.reply.fail(error)
 
     def dropped(self) -> None:
         pass
@@ -119,9 +121,16 @@ class Task:
             elif isinstance(result, StatusError):
                 self.failed(result)
             else:
-                self.answered(result)
+                self._answer(result)
         except Exception:  # the others of its batch have nothing to do with it
             log.exception("an answer could not be given")
+
+    def _answer(self, outputs: list[np.ndarray]) -> None:
+        try:
+            self.answered(outputs)
+        except Exception as error:  # who asked hears of it, and holds nothing any more
+            log.exception("an answer could not be made")
+            self.failed(from_exception(error))
 
 
 class Batch:
@@ -216,8 +225,7 @@ class _Part(Task):
     __slots__ = ("_siblings", "_whole", "outputs")
 
     def __init__(self, arrays: Arrays, whole: Task, siblings: list[_Part]) -> None:
-        super().__init__(arrays, whole.deadline)
-        self.client = whole.client
+        super().__init__(arrays, whole.deadline, whole.reply)
         self._whole = whole
         self._siblings = siblings
         self.outputs: list[np.ndarray] | None = None
@@ -228,9 +236,9 @@ class _Part(Task):
 
     def answered(self, outputs: list[np.ndarray]) -> None:
         self.outputs = outputs
-        found = [part.outputs for part in self._siblings if part.outputs is not None]
-        if len(found) == len(self._siblings):
-            self._whole.finish([np.concatenate(column) for column in zip(*found, strict=True)])
+        finished = [part.outputs for part in self._siblings if part.outputs is not None]
+        if len(finished) == len(self._siblings):
+            self._whole.finish([np.concatenate(column) for column in zip(*finished, strict=True)])
 
     def failed(self, error: StatusError) -> None:
         self._whole.finish(error)

@@ -32,7 +32,9 @@ from estimand.serving.batching.batches import (
     rows_of,
     shape_key,
 )
-from estimand.serving.batching.turns import CLIENT, Turns
+from estimand.serving.batching.pace import Pace
+from estimand.serving.batching.replies import Promise
+from estimand.serving.batching.turns import Turns
 from estimand.serving.models.programs import Program
 from estimand.serving.status import (
     StatusError,
@@ -46,6 +48,8 @@ from estimand.serving.status import (
 INLINE_SECONDS = 0.001
 # The same for a request that is alone in its lane.
 INLINE_SECONDS_ALONE = 0.0025
+# After so much of that the event loop has a turn, if more waits.
+_TURN_SECONDS = 0.0025
 # What does not wait for others if they come one by one.
 AT_ONCE_SECONDS = 0.0002
 # Programs that take longer are worth a look at who else is coming.
@@ -54,10 +58,8 @@ _LOOK_SECONDS = 0.0003
 _MOST_PATIENCE = 0.001
 
 
-# However slow a model is: so many of a client may wait, without asking how long that will take.
+# However slow a model is: a client may wait for as long as so many take, if it is the only one.
 _TASKS_AT_LEAST = 8
-# What is measured before it is believed; the first calls are longer than all others.
-_BATCHES_BEFORE = 3
 
 
 @dataclass(eq=False)
@@ -77,7 +79,7 @@ class Waiting:
         if self.count < self.limit:
             return False
         free = 2 * self.limit - self.count
-        theirs = sum(one.waiting_of(client) for one in self.lanes)
+        theirs = sum(any_lane.waiting_of(client) for any_lane in self.lanes)
         return theirs >= free or lane.waiting >= free
 
 
@@ -93,13 +95,12 @@ class Lane:
         self._waiting = waiting
         self._tasks = Turns()
         waiting.lanes.add(self)
-        self._task_seconds = 0.0  # between two tasks that end, while others wait
-        self._batches_done = 0
-        self._last_end = 0.0
+        self._pace = Pace()
         self._rows = 0
         self._running = 0
         self._rows_running = 0
         self._flush_is_due = False
+        self._goes_on = False  # what waits is run in the event loop, but others have a turn first
         self._rows_seen = 0  # by the last look at who else is coming
         self._rows_before = 0  # of the batch that ran last
         self._first_look = 0.0
@@ -110,10 +111,10 @@ class Lane:
     def run(
         self, arrays: Arrays, deadline: float | None = None
     ) -> asyncio.Future[list[np.ndarray]]:
-        """The program's answer to these arrays. `deadline` is a time of the event loop."""
-        promise = _Promise(arrays, deadline, self._its_loop().create_future())
-        promise.client = CLIENT.get()
-        self.submit(promise)
+        """The program's answer to these arrays, to be awaited; `deadline` is a time of the event
+        loop."""
+        promise: Promise[list[np.ndarray]] = Promise()
+        self.submit(Task(arrays, deadline, promise))
         return promise.future
 
     def submit(self, task: Task, at_once: bool = False) -> None:
@@ -154,7 +155,10 @@ class Lane:
     def _is_free_for(self, task: Task) -> bool:
         if self._tasks or self._running:
             return False
-        return self.program.expected_seconds(task.rows) < AT_ONCE_SECONDS
+        program = self.program
+        if program.expected_seconds(task.rows) >= AT_ONCE_SECONDS:
+            return False
+        return program.knows_size(task.arrays, task.rows)
 
     def _its_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:  # kept, for Python 3.11 asks the system for each answer
@@ -167,7 +171,7 @@ class Lane:
         waiting = self._waiting
         if waiting.count >= waiting.limit or self.settings.max_waiting_batches:
             self._refuse_when_full(task)
-        if self._tasks and self._task_seconds:
+        if self._tasks and self._pace.each:
             self._refuse_when_late(task)
         self._tasks.append(task)
         self._rows += rows
@@ -181,16 +185,14 @@ class Lane:
             self._schedule(loop)
 
     def _refuse_when_late(self, task: Task) -> None:
-        """When it would wait for too long, or longer than its client does, if each that waits takes
-        as long as those before, and clients take turns."""
-        tasks, each = self._tasks, self._task_seconds
-        wait = each * min(len(tasks), (tasks.of(task.client) + 1) * tasks.clients)
-        most = max(self._waiting.seconds, _TASKS_AT_LEAST * each)
+        """When it would wait for too long, or longer than its client does."""
+        wait = self._pace.wait(self._tasks, task.client)
+        most = max(self._waiting.seconds, _TASKS_AT_LEAST * self._pace.each)
         if task.deadline is not None:
             most = min(most, task.deadline - self._its_loop().time())
         if wait > most:
             raise overloaded(
-                f"{len(tasks)} requests wait for this model; another would wait for about "
+                f"{len(self._tasks)} requests wait for this model; another would wait for about "
                 f"{wait:.1f} s.",
                 wait,
             )
@@ -207,7 +209,7 @@ class Lane:
             raise overloaded(
                 f"The server has {self._waiting.count} requests waiting, and "
                 f"max_queued_requests is {self._waiting.limit}.",
-                self._task_seconds * len(self._tasks),
+                self._pace.each * len(self._tasks),
             )
         most = self.settings.max_waiting_batches
         if most is not None and self._rows + task.rows > most * self.settings.max_rows:
@@ -219,7 +221,7 @@ class Lane:
             )
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
-        if not self._may_start():
+        if self._goes_on or not self._may_start():
             return  # the end of a running batch flushes
         self._flush_is_due = True
         if self.settings.delay_seconds and self._rows < self.settings.max_rows:
@@ -270,14 +272,21 @@ class Lane:
         return self._rows > min(self._rows_running, self.settings.max_rows - 1)
 
     def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._flush_is_due = False
+        self._flush_is_due = self._goes_on = False
+        ends = 0.0
         while self._tasks and self._may_start():
             tasks = self._take(loop)
             if not tasks:
                 continue
             batch = Batch(self.program, self.settings, tasks)
             if self._runs_inline(batch):
+                batch.began = loop.time()
+                ends = ends or batch.began + _TURN_SECONDS
                 self._run_inline(batch)
+                if self._tasks and self._notes_end(loop, batch) >= ends:
+                    self._flush_is_due = self._goes_on = True
+                    loop.call_soon(self._flush, loop)
+                    return
             else:
                 self._rows_before = batch.rows
                 self._running += 1
@@ -290,6 +299,12 @@ class Lane:
         self._rows_before = batch.rows
         batch.run()
         batch.deliver()
+
+    def _notes_end(self, loop: asyncio.AbstractEventLoop, batch: Batch) -> float:
+        now = loop.time()
+        if self.settings.adaptive:
+            self._pace.note(now, batch.began, batch.tasks, self._tasks)
+        return now
 
     def _take(self, loop: asyncio.AbstractEventLoop) -> list[Task]:
         """The next tasks that go together; those that nobody waits for any more are dropped."""
@@ -325,26 +340,16 @@ class Lane:
 
     def _runs_inline(self, batch: Batch) -> bool:
         seconds = self.program.expected_seconds(batch.rows)
-        if seconds <= INLINE_SECONDS:
-            return True
         alone = len(batch.tasks) == 1 and not self._tasks and not self._running
-        return alone and seconds <= INLINE_SECONDS_ALONE
-
-    def _measure(self, now: float, batch: Batch) -> None:
-        """How long each waits for the one before it. Of batches side by side the last one counts
-        from the end of the other."""
-        self._batches_done += 1
-        each = (now - max(batch.began, self._last_end)) / len(batch.tasks)
-        self._last_end = now
-        if self._batches_done > _BATCHES_BEFORE:
-            before = self._task_seconds or each
-            self._task_seconds = before + 0.2 * (each - before)
+        if seconds > (INLINE_SECONDS_ALONE if alone else INLINE_SECONDS):
+            return False
+        arrays = [array for task in batch.tasks for array in task.arrays]
+        return self.program.knows_size(arrays, batch.rows)
 
     def _done(self, loop: asyncio.AbstractEventLoop, batch: Batch, done: Any) -> None:
         self._running -= 1
         self._rows_running -= batch.rows
-        if self.settings.adaptive:
-            self._measure(loop.time(), batch)
+        self._notes_end(loop, batch)
         if error := done.exception():
             batch.results = [from_exception(error)] * len(batch.tasks)
         batch.deliver()
@@ -358,25 +363,3 @@ class Lane:
 
 def _expire(task: Task) -> None:
     task.finish(deadline_exceeded())
-
-
-class _Promise(Task):
-    """A task that is waited for."""
-
-    __slots__ = ("future",)
-
-    def __init__(
-        self, arrays: Arrays, deadline: float | None, future: asyncio.Future[list[np.ndarray]]
-    ) -> None:
-        super().__init__(arrays, deadline)
-        self.future = future
-
-    @property
-    def gone(self) -> bool:
-        return self.future.done()
-
-    def answered(self, outputs: list[np.ndarray]) -> None:
-        self.future.set_result(outputs)
-
-    def failed(self, error: StatusError) -> None:
-        self.future.set_exception(error)

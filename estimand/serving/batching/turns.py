@@ -11,11 +11,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from contextvars import ContextVar
 from typing import Any
-
-# Whose call it is that is being answered: a connection, or what else can be told of a peer.
-CLIENT: ContextVar[Any] = ContextVar("client", default=None)
 
 
 class Turns:
@@ -38,11 +34,11 @@ class Turns:
 
     def append(self, task: Any) -> None:
         self._count += 1
-        found = self._by_client.get(task.client)
-        if found is None:
+        queue = self._by_client.get(task.client)
+        if queue is None:
             self._by_client[task.client] = deque((task,))
         else:
-            found.append(task)
+            queue.append(task)
 
     def popleft(self) -> Any:
         self._count -= 1

@@ -49,6 +49,17 @@ class Client(Closing):
     on with `https://`, `grpcs://` or `tls=True`. `timeout` is the time for one call in seconds,
     with all its repetitions; `retries` says how often a busy or absent server is asked again.
 
+    Args:
+      address: host:port for gRPC, http(s)://… for REST, unix:PATH for a socket.
+      protocol: "grpc" or "rest", where the address does not say.
+      timeout: seconds for one call, with all its repetitions.
+      retries: how often a busy or absent server is asked again.
+      tls: whether to encrypt, where the address does not say.
+      ca_file: certificates of the authorities to believe.
+      cert_file: the client's own certificate, for mutual TLS.
+      key_file: its key.
+      api_key: sent as a bearer token.
+
     >>> client = Client("http://localhost:8501")
     >>> client
     Client('http://localhost:8501')
@@ -105,8 +116,8 @@ class Client(Closing):
                 called, self._transport.predict(which, arrays, wanted, called, left)
             )
 
-        found = self._with_known(which, ask, timeout)
-        return to_frame(found, inputs) if is_frame(inputs) else found
+        answer = self._with_known(which, ask, timeout)
+        return to_frame(answer, inputs) if is_frame(inputs) else answer
 
     def classify(self, model: str, examples: Any, **choice: Unpack[Choice]) -> Any:
         """For each example, its classes as (label, score).
@@ -115,18 +126,25 @@ class Client(Closing):
         a DataFrame; then the answer is one with the best `label` and its `score`. `version`,
         `label`, `signature` and `timeout` are as in `predict`.
         """
-        found = self._infer(self._transport.classify, model, examples, choice)
+        rows = self._infer(self._transport.classify, model, examples, choice)
         if not is_frame(examples):
-            return found
-        best = [max(row, key=lambda one: one[1], default=("", float("nan"))) for row in found]
-        columns = {"label": [one[0] for one in best], "score": [one[1] for one in best]}
+            return rows
+        best = [
+            max(row, key=lambda labelled: labelled[1], default=("", float("nan"))) for row in rows
+        ]
+        columns = {
+            "label": [labelled[0] for labelled in best],
+            "score": [labelled[1] for labelled in best],
+        }
         return type(examples)(columns, index=examples.index)
 
     def regress(self, model: str, examples: Any, **choice: Unpack[Choice]) -> Any:
         """One number for each example, as an array; or a DataFrame with the column `value`."""
-        found = self._infer(self._transport.regress, model, examples, choice)
+        values = self._infer(self._transport.regress, model, examples, choice)
         return (
-            type(examples)({"value": found}, index=examples.index) if is_frame(examples) else found
+            type(examples)({"value": values}, index=examples.index)
+            if is_frame(examples)
+            else values
         )
 
     def status(
@@ -238,7 +256,7 @@ class Client(Closing):
 
         signatures = self._call(which, lambda left: self._transport.metadata(which, left), ends)
         features = {}
-        if any(one.takes_examples for one in signatures.values()):
+        if any(signature.takes_examples for signature in signatures.values()):
             features = self._call(which, describe, ends)
         known = Known(signatures, features)
         with self._lock:
@@ -252,7 +270,9 @@ class Client(Closing):
             versions = self._transport.status(Which(which.model, which.version), _STATUS_SECONDS)
         except RequestError:
             return False
-        return any(one.state in ("START", "LOADING") and not one.error for one in versions)
+        return any(
+            version.state in ("START", "LOADING") and not version.error for version in versions
+        )
 
     def _not_found(self, which: Which, error: RequestError) -> RequestError:
         """With what there is instead."""

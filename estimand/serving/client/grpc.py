@@ -84,14 +84,14 @@ class GrpcTransport:
     ) -> list[list[tuple[str, float]]]:
         request = classification_pb2.ClassificationRequest(input=_input(examples))
         _specify(request.model_spec, which)
-        found = self._call(request, timeout).result.classifications
-        return [[(one.label, one.score) for one in row.classes] for row in found]
+        rows = self._call(request, timeout).result.classifications
+        return [[(scored.label, scored.score) for scored in row.classes] for row in rows]
 
     def regress(self, which: Which, examples: list[Any], timeout: float) -> np.ndarray:
         request = regression_pb2.RegressionRequest(input=_input(examples))
         _specify(request.model_spec, which)
-        found = self._call(request, timeout).result.regressions
-        return np.array([one.value for one in found], np.float32)
+        regressions = self._call(request, timeout).result.regressions
+        return np.array([regression.value for regression in regressions], np.float32)
 
     def status(self, which: Which, timeout: float) -> list[VersionStatus]:
         request = get_model_status_pb2.GetModelStatusRequest()
@@ -100,23 +100,23 @@ class GrpcTransport:
         state = get_model_status_pb2.ModelVersionStatus.State
         return [
             VersionStatus(
-                one.version,
-                state.Name(one.state),
-                NAMES[one.status.error_code],
-                one.status.error_message,
+                version.version,
+                state.Name(version.state),
+                NAMES[version.status.error_code],
+                version.status.error_message,
             )
-            for one in answer.model_version_status
+            for version in answer.model_version_status
         ]
 
     def metadata(self, which: Which, timeout: float) -> dict[str, RemoteSignature]:
         request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
         _specify(request.model_spec, which)
         answer = self._call(request, timeout)
-        found = get_model_metadata_pb2.SignatureDefMap()
-        answer.metadata["signature_def"].Unpack(found)
+        definitions = get_model_metadata_pb2.SignatureDefMap()
+        answer.metadata["signature_def"].Unpack(definitions)
         return {
-            name: RemoteSignature.of(name, one)
-            for name, one in found.signature_def.items()
+            name: RemoteSignature.of(name, definition)
+            for name, definition in definitions.signature_def.items()
             if name != "__saved_model_init_op"
         }
 
@@ -190,9 +190,9 @@ def _specify(spec: Any, which: Which) -> None:
 
 
 def _input(examples: list[Any]) -> Any:
-    found = input_pb2.Input()
-    found.example_list.examples.extend(examples)
-    return found
+    message = input_pb2.Input()
+    message.example_list.examples.extend(examples)
+    return message
 
 
 def _never_arrived(text: str) -> bool:

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 import numpy as np
 from google.protobuf import json_format
-from tensorflow_serving.apis import get_model_metadata_pb2
 
+from estimand.core import messages
 from estimand.core.errors import ConfigError
 from estimand.serving.client.address import Address, Security
 from estimand.serving.client.errors import (
@@ -61,50 +61,47 @@ class RestTransport:
         timeout: float,
     ) -> dict[str, np.ndarray]:
         body = {"inputs": inputs, **_signature_of(which)}
-        found = self._post(which, "predict", _dump(body), timeout)["outputs"]
+        answer = self._post(which, "predict", _dump(body), timeout)["outputs"]
         types = types_of_outputs(signature)
         if len(types) == 1:
-            found = {next(iter(types)): found}
-        unknown = set(outputs or ()) - found.keys()
+            answer = {next(iter(types)): answer}
+        unknown = set(outputs or ()) - answer.keys()
         if unknown:
             raise RequestError(
                 "INVALID_ARGUMENT",
                 f"output tensor alias not found in signature: {sorted(unknown)[0]} Outputs "
-                f"expected to be in the set {{{','.join(sorted(found))}}}.",
+                f"expected to be in the set {{{','.join(sorted(answer))}}}.",
             )
-        return {name: _array(found[name], types[name]) for name in sorted(outputs or found)}
+        return {name: _array(answer[name], types[name]) for name in sorted(outputs or answer)}
 
     def classify(
         self, which: Which, examples: list[Any], timeout: float
     ) -> list[list[tuple[str, float]]]:
-        found = self._post(which, "classify", _examples(which, examples), timeout)["results"]
-        return [[(str(label), float(score)) for label, score in row] for row in found]
+        rows = self._post(which, "classify", _examples(which, examples), timeout)["results"]
+        return [[(str(label), float(score)) for label, score in row] for row in rows]
 
     def regress(self, which: Which, examples: list[Any], timeout: float) -> np.ndarray:
-        found = self._post(which, "regress", _examples(which, examples), timeout)["results"]
-        return np.array(found, np.float32)
+        values = self._post(which, "regress", _examples(which, examples), timeout)["results"]
+        return np.array(values, np.float32)
 
     def status(self, which: Which, timeout: float) -> list[VersionStatus]:
-        found = self._ask("GET", _path(which), None, timeout)
+        answer = self._ask("GET", _path(which), None, timeout)
         return [
             VersionStatus(
-                int(one["version"]),
-                one["state"],
-                one["status"]["error_code"],
-                one["status"]["error_message"],
+                int(version["version"]),
+                version["state"],
+                version["status"]["error_code"],
+                version["status"]["error_message"],
             )
-            for one in found["model_version_status"]
+            for version in answer["model_version_status"]
         ]
 
     def metadata(self, which: Which, timeout: float) -> dict[str, RemoteSignature]:
         answer = self._ask("GET", f"{_path(which)}/metadata", None, timeout)
-        found = get_model_metadata_pb2.SignatureDefMap()
-        json_format.ParseDict(
-            answer["metadata"]["signature_def"], found, ignore_unknown_fields=True
-        )
+        definitions = answer["metadata"]["signature_def"]["signature_def"]
         return {
-            name: RemoteSignature.of(name, one)
-            for name, one in found.signature_def.items()
+            name: RemoteSignature.of(name, _definition(given))
+            for name, given in definitions.items()
             if name != "__saved_model_init_op"
         }
 
@@ -259,8 +256,12 @@ def _signature_of(which: Which) -> dict[str, str]:
 # ------------------------------------------------------------------ JSON
 
 
+def _definition(given: dict[str, Any]) -> Any:
+    return json_format.ParseDict(given, messages.signature_def(), ignore_unknown_fields=True)
+
+
 def _dump(body: dict[str, Any]) -> bytes:
-    body = {**body, "inputs": {name: _plain(one) for name, one in body["inputs"].items()}}
+    body = {**body, "inputs": {name: _plain(value) for name, value in body["inputs"].items()}}
     return json.dumps(body).encode()
 
 
@@ -274,7 +275,7 @@ def _plain(array: np.ndarray) -> Any:
 
 def _in_base64(value: Any) -> Any:
     if isinstance(value, list):
-        return [_in_base64(one) for one in value]
+        return [_in_base64(inner) for inner in value]
     return {"b64": base64.b64encode(value).decode()}
 
 
@@ -286,13 +287,13 @@ def _array(value: Any, dtype: str) -> np.ndarray:
 
 def _as_bytes(value: Any) -> Any:
     if isinstance(value, list):
-        return [_as_bytes(one) for one in value]
+        return [_as_bytes(inner) for inner in value]
     return base64.b64decode(value["b64"]) if isinstance(value, dict) else value.encode()
 
 
 def _examples(which: Which, examples: list[Any]) -> bytes:
     rows = [
-        {name: _feature(one) for name, one in example.features.feature.items()}
+        {name: _feature(feature) for name, feature in example.features.feature.items()}
         for example in examples
     ]
     return json.dumps({"examples": rows, **_signature_of(which)}).encode()

@@ -24,6 +24,11 @@ _LONGEST_WHILE_LOADING = 1.0  # seconds
 class Retries:
     """How often, and how long to wait: at most `first_pause`, then twice as long each time.
 
+    Args:
+      attempts: how often to ask at most.
+      first_pause: seconds at most before the second time.
+      longest_pause: upper bound of a pause, in seconds.
+
     >>> Retries(attempts=0)
     Traceback (most recent call last):
         ...

@@ -51,8 +51,8 @@ class RemoteSignature:
         return cls(
             name,
             described["method"],
-            {key: TensorInfo.of(key, one) for key, one in described["inputs"].items()},
-            {key: TensorInfo.of(key, one) for key, one in described["outputs"].items()},
+            {key: TensorInfo.of(key, info) for key, info in described["inputs"].items()},
+            {key: TensorInfo.of(key, info) for key, info in described["outputs"].items()},
         )
 
     @property
@@ -158,7 +158,7 @@ def _of_frame(signature: RemoteSignature, frame: Any, known: Known) -> dict[str,
 def _column(series: Any) -> Any:
     values = series.to_numpy()
     if values.dtype == object and len(values) and isinstance(values[0], list | np.ndarray):
-        return np.stack([np.asarray(one) for one in values])
+        return np.stack([np.asarray(cell) for cell in values])
     return values
 
 
@@ -176,7 +176,7 @@ def _of_rows(
         if known.features and not set(names) & set(known.features):
             raise InputError(
                 f"What was given, {names}, has none of the features of this model's tf.Examples: "
-                f"{', '.join(feature_text(*one) for one in known.features.items())}. The "
+                f"{', '.join(feature_text(*feature) for feature in known.features.items())}. The "
                 f"{signature}."
             )
         rows = [_plain_row(row) for row in rows]
@@ -278,17 +278,19 @@ def to_examples(given: Any, features: Mapping[str, Any]) -> list[Any]:
             f"Give a list of examples, each a dict of features, or a DataFrame; was given a "
             f"{type(given).__name__}."
         )
-    refuse_misspelt([_plain_row(one) for one in given if isinstance(one, Mapping)], features)
-    found = []
-    for number, one in enumerate(given):
-        if isinstance(one, Mapping):
-            one = example_of_row(_plain_row(one), features, number)
-        if isinstance(one, bytes):
-            one = example_pb2.Example.FromString(one)
-        if type(one).__name__ != "Example":
+    refuse_misspelt(
+        [_plain_row(example) for example in given if isinstance(example, Mapping)], features
+    )
+    examples = []
+    for number, example in enumerate(given):
+        if isinstance(example, Mapping):
+            example = example_of_row(_plain_row(example), features, number)
+        if isinstance(example, bytes):
+            example = example_pb2.Example.FromString(example)
+        if type(example).__name__ != "Example":
             raise InputError(
-                f"Example {number} is a {type(one).__name__}; give a dict of features, a "
+                f"Example {number} is a {type(example).__name__}; give a dict of features, a "
                 "tf.train.Example, or one serialized to bytes."
             )
-        found.append(one)
-    return found
+        examples.append(example)
+    return examples

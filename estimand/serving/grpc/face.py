@@ -6,34 +6,39 @@ Messages come and go as bytes: the answer of Predict is written in the wire form
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import Any
 
 import grpc
 from google.protobuf.wrappers_pb2 import StringValue
 from tensorflow_serving.apis import (
-    classification_pb2,
     get_model_metadata_pb2,
     get_model_status_pb2,
-    inference_pb2,
     model_management_pb2,
     model_pb2,
-    predict_pb2,
-    regression_pb2,
 )
 
-from estimand.serving.batching.turns import CLIENT
+from estimand.serving.batching.replies import Promise, Reply
 from estimand.serving.flags import Flags
-from estimand.serving.grpc.predict import GrpcPrediction, PredictSettings, parsed, require_spec
+from estimand.serving.grpc.predict import (
+    Classify,
+    GrpcPrediction,
+    MultiInference,
+    Predict,
+    PredictSettings,
+    Regress,
+    parsed,
+)
 from estimand.serving.grpc.profiling import SERVICE as _PROFILER_SERVICE
 from estimand.serving.grpc.profiling import Method, Profiler
 from estimand.serving.grpc.wire_fields import FIRST_FIELDS, LARGE_MESSAGE, MAX_FIELDS, FieldCount
-from estimand.serving.inference import inferring, management
-from estimand.serving.inference.prediction import Promise, Reply
+from estimand.serving.inference import management
 from estimand.serving.metrics import Metrics
 from estimand.serving.models.manager import Manager
 from estimand.serving.page.answers import PageAnswers
@@ -43,13 +48,13 @@ log = logging.getLogger("estimand.serving")
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _PREDICTION_SERVICE = "tensorflow.serving.PredictionService"
-PREDICT = f"/{_PREDICTION_SERVICE}/Predict"
 _MODEL_SERVICE = "tensorflow.serving.ModelService"
 _OWN_SERVICE = "estimand.serving.ModelService"
 
 Deadline = float | None  # a time of the event loop
 ReadMetadata = Callable[[], Any]  # pairs of key and value
 Answer = Callable[[bytes, Deadline, ReadMetadata], Awaitable[bytes]]  # raises StatusError
+Start = Callable[..., None]  # bytes, a deadline, a reply; and whether it comes alone
 
 
 class GrpcFace:
@@ -60,24 +65,26 @@ class GrpcFace:
         self._metrics = metrics
         self._predictions = PredictSettings(
             manager,
+            metrics,
             flags.enable_serialization_as_tensor_content,
             flags.enable_signature_method_name_check,
         )
-        self._check = flags.enable_signature_method_name_check
         self._page = PageAnswers(manager, metrics, lambda: True)
         self._profiler = Profiler() if flags.enable_profiler else None
         self._counter = ThreadPoolExecutor(1, "estimand-fields")
-        self._counting: set[asyncio.Task[None]] = set()
+
+    def starts(self) -> dict[str, Start]:
+        """What is asked of models: how to begin it, by path."""
+        kinds: tuple[type[GrpcPrediction], ...] = (Predict, Classify, Regress, MultiInference)
+        return {
+            f"/{_PREDICTION_SERVICE}/{kind.api}": functools.partial(self._start, kind)
+            for kind in kinds
+        }
 
     def table(self) -> dict[str, Answer]:
-        """What answers each path; every back end serves this."""
+        """What answers all other paths, awaited."""
         methods: dict[str, dict[str, Method]] = {
-            _PREDICTION_SERVICE: {
-                "Classify": self.classify,
-                "Regress": self.regress,
-                "MultiInference": self.multi_inference,
-                "GetModelMetadata": self.get_model_metadata,
-            },
+            _PREDICTION_SERVICE: {"GetModelMetadata": self.get_model_metadata},
             _MODEL_SERVICE: {
                 "GetModelStatus": self.get_model_status,
                 "HandleReloadConfigRequest": self.reload_config,
@@ -85,12 +92,11 @@ class GrpcFace:
             _OWN_SERVICE: {"Describe": self.describe},
             _PROFILER_SERVICE: self._profiler.methods() if self._profiler else {},
         }
-        counted = {
+        return {
             f"/{service}/{name}": self._counted(name, method)
             for service, named in methods.items()
             for name, method in named.items()
         }
-        return {PREDICT: self.predict, **counted}
 
     def _counted(self, api: str, method: Method) -> Answer:
         clock = time.perf_counter
@@ -113,26 +119,25 @@ class GrpcFace:
 
         return answer
 
-    def start_predict(
-        self, body: bytes, deadline: Deadline, reply: Reply, at_once: bool = False
+    def _start(
+        self,
+        kind: type[GrpcPrediction],
+        body: bytes,
+        deadline: Deadline,
+        reply: Reply[bytes],
+        at_once: bool = False,
     ) -> None:
-        prediction = GrpcPrediction(self._predictions, body, deadline, reply, self._metrics)
+        prediction = kind(self._predictions, body, deadline, reply)
         if len(body) > LARGE_MESSAGE:
-            count = FieldCount(predict_pb2.PredictRequest.DESCRIPTOR, body)
+            count = FieldCount(kind.message.DESCRIPTOR, body)
             if not count.goes_on_to(FIRST_FIELDS):
-                task = asyncio.get_running_loop().create_task(self._count_on(count, prediction))
-                self._counting.add(task)
-                task.add_done_callback(self._counting.discard)
+                prediction.start_later(self._read_if_few(count, prediction))
                 return
         prediction.start(at_once)
 
-    async def _count_on(self, count: FieldCount, prediction: GrpcPrediction) -> None:
-        try:
-            await self._require_few(count)
-        except Exception as error:
-            prediction.refuse(error)
-            return
-        prediction.start()
+    async def _read_if_few(self, count: FieldCount, prediction: GrpcPrediction) -> Any:
+        await self._require_few(count)
+        return prediction.read()
 
     async def _require_few(self, count: FieldCount) -> None:
         """Walking is interrupted for others, which parsing is not."""
@@ -150,67 +155,6 @@ class GrpcFace:
             if not count.goes_on_to(FIRST_FIELDS):
                 await self._require_few(count)
         return parsed(kind, body)
-
-    async def predict(self, body: bytes, deadline: Deadline, metadata: ReadMetadata) -> bytes:
-        promise = Promise()
-        # grpcio brings no two requests in one turn of the event loop.
-        self.start_predict(body, deadline, promise, at_once=True)
-        return await promise.future
-
-    async def classify(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
-        return await self._infer(
-            classification_pb2.ClassificationRequest,
-            classification_pb2.ClassificationResponse(),
-            inferring.classify,
-            body,
-            deadline,
-        )
-
-    async def regress(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
-        return await self._infer(
-            regression_pb2.RegressionRequest,
-            regression_pb2.RegressionResponse(),
-            inferring.regress,
-            body,
-            deadline,
-        )
-
-    async def _infer(
-        self, kind: Any, response: Any, infer: Any, body: bytes, deadline: Deadline
-    ) -> tuple[bytes, str]:
-        request = await self._parsed(kind, body)
-        require_spec(request)
-        with self._manager.find_for(request.model_spec) as version:
-            result, signature = await infer(
-                version, request.model_spec.signature_name, request.input, deadline, self._check
-            )
-            response.result.CopyFrom(result)
-            response.model_spec.name = version.name
-            response.model_spec.version.value = version.number
-            response.model_spec.signature_name = signature
-            answer = response.SerializeToString()
-            self._log(version, f"{infer.__name__}_log", body, answer)
-            return answer, version.name
-
-    async def multi_inference(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
-        request = await self._parsed(inference_pb2.MultiInferenceRequest, body)
-        specs = [task.model_spec for task in request.tasks]
-        if not specs or any(not spec.name for spec in specs):
-            raise invalid("Found ModelSpec with an empty model name.")
-        if len({spec.name for spec in specs}) > 1:
-            raise invalid(
-                "All ModelSpecs in a MultiInferenceRequest must access the same model name."
-            )
-        with self._manager.find_for(specs[0]) as version:
-            response = await inferring.multi_inference(version, request, deadline, self._check)
-            answer = response.SerializeToString()
-            self._log(version, "multi_inference_log", body, answer)
-            return answer, version.name
-
-    def _log(self, version: Any, kind: str, body: bytes, answer: bytes) -> None:
-        requests = self._manager.requests
-        if requests.wants(version.name):
-            requests.add(version, kind, body, answer, len(body) + len(answer))
 
     async def get_model_metadata(self, body: bytes, deadline: Deadline) -> tuple[bytes, str]:
         request = await self._parsed(get_model_metadata_pb2.GetModelMetadataRequest, body)
@@ -235,35 +179,58 @@ class GrpcFace:
         """What the page tells, for our client. A ModelSpec in, a StringValue with JSON out."""
         spec = await self._parsed(model_pb2.ModelSpec, body)
         if not spec.name:
-            found: Any = {"models": sorted(self._manager.models)}
+            description: Any = {"models": sorted(self._manager.models)}
         else:
             with self._manager.find_for(spec) as version:
-                found = await self._page.describe(version)
-        return StringValue(value=json.dumps(found)).SerializeToString(), ""
+                description = await self._page.describe(version)
+        return StringValue(value=json.dumps(description)).SerializeToString(), ""
 
 
-def grpcio_handlers(table: Mapping[str, Answer]) -> list[grpc.GenericRpcHandler]:
-    """A table of paths for a server of `grpc.aio`."""
+def grpcio_handlers(
+    table: Mapping[str, Answer], starts: Mapping[str, Start] = MappingProxyType({})
+) -> list[grpc.GenericRpcHandler]:
+    """Both tables of paths for a server of `grpc.aio`."""
     services: dict[str, dict[str, Any]] = {}
-    for path, answer in table.items():
+    handlers = {path: _awaiting(answer) for path, answer in table.items()}
+    handlers |= {path: _starting(start) for path, start in starts.items()}
+    for path, handle in handlers.items():
         service, name = path.strip("/").split("/")
-        handler = grpc.unary_unary_rpc_method_handler(_with_context(answer))
+        handler = grpc.unary_unary_rpc_method_handler(_with_status(handle))
         services.setdefault(service, {})[name] = handler
     return [grpc.method_handlers_generic_handler(*service) for service in services.items()]
 
 
-def _with_context(answer: Answer) -> Callable[[bytes, Any], Awaitable[bytes]]:
-    async def handle(body: bytes, context: Any) -> bytes:
-        CLIENT.set(context.peer())
+Handle = Callable[[bytes, Deadline, Any], Awaitable[bytes]]  # with grpcio's context
+
+
+def _awaiting(answer: Answer) -> Handle:
+    async def handle(body: bytes, deadline: Deadline, context: Any) -> bytes:
+        return await answer(body, deadline, context.invocation_metadata)
+
+    return handle
+
+
+def _starting(start: Start) -> Handle:
+    async def handle(body: bytes, deadline: Deadline, context: Any) -> bytes:
+        promise: Promise[bytes] = Promise(context.peer())
+        # grpcio brings no two requests in one turn of the event loop.
+        start(body, deadline, promise, True)
+        return await promise.future
+
+    return handle
+
+
+def _with_status(handle: Handle) -> Callable[[bytes, Any], Awaitable[bytes]]:
+    async def answer(body: bytes, context: Any) -> bytes:
         left = context.time_remaining()
         deadline = None if left is None else asyncio.get_running_loop().time() + left
         try:
-            return await answer(body, deadline, context.invocation_metadata)
+            return await handle(body, deadline, context)
         except StatusError as error:
             await context.abort(_CODES[error.code], error.text, _pushback(error))
             raise AssertionError("abort raises") from error
 
-    return handle
+    return answer
 
 
 def _pushback(error: StatusError) -> tuple[tuple[str, str], ...]:
@@ -279,12 +246,12 @@ def channel_arguments(flags: Flags) -> list[tuple[str, int | str]]:
     >>> channel_arguments(Flags(grpc_channel_arguments="grpc.max_connection_age_ms=2000"))[-1]
     ('grpc.max_connection_age_ms', 2000)
     """
-    found: list[tuple[str, int | str]] = [
+    pairs: list[tuple[str, int | str]] = [
         ("grpc.max_receive_message_length", flags.max_request_bytes),
         ("grpc.max_send_message_length", 2**31 - 1),
         ("grpc.so_reuseport", int(flags.num_workers > 1)),
     ]
     for argument in filter(None, flags.grpc_channel_arguments.split(",")):
         key, _, value = argument.partition("=")
-        found.append((key.strip(), int(value) if value.strip().isdecimal() else value.strip()))
-    return found
+        pairs.append((key.strip(), int(value) if value.strip().isdecimal() else value.strip()))
+    return pairs

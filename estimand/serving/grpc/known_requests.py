@@ -46,9 +46,9 @@ class KnownRequests:
         self._by_size: dict[int, list[KnownRequest]] = {}
 
     def find(self, body: bytes) -> KnownRequest | None:
-        for one in self._by_size.get(len(body), ()):
-            if body.startswith(one.start):
-                return one
+        for known in self._by_size.get(len(body), ()):
+            if body.startswith(known.start):
+                return known
         return None
 
     def learn(self, body: bytes, request: Any) -> None:
@@ -58,12 +58,12 @@ class KnownRequests:
         same_size = self._by_size.get(len(body), [])
         if len(same_size) >= _MAX_OF_A_SIZE:
             return
-        found = _known(body, request)
-        if found is None:
+        known = _known(body, request)
+        if known is None:
             return
         if len(self._by_size) >= _MAX_SIZES:
             self._by_size.clear()
-        self._by_size[len(body)] = [*same_size, found]
+        self._by_size[len(body)] = [*same_size, known]
 
 
 def _known(body: bytes, request: Any) -> KnownRequest | None:
@@ -94,10 +94,10 @@ def _ends_with_content(start: bytes, content: bytes, request: Any, alias: str) -
     """Whether other bytes at the end would be another content, and change nothing else."""
     other_content = np.bitwise_not(np.frombuffer(content, np.uint8)).tobytes()
     try:
-        other = type(request).FromString(start + other_content)
+        changed = type(request).FromString(start + other_content)
     except Exception:  # not even a message
         return False
-    if alias not in other.inputs or other.inputs[alias].tensor_content != other_content:
+    if alias not in changed.inputs or changed.inputs[alias].tensor_content != other_content:
         return False
-    other.inputs[alias].tensor_content = content
-    return bool(other == request)
+    changed.inputs[alias].tensor_content = content
+    return bool(changed == request)

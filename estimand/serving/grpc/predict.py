@@ -1,20 +1,29 @@
-"""Predict over gRPC: bytes of the request in, bytes of the answer out."""
+"""What is asked of models over gRPC: bytes of the request in, bytes of the answer out."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from google.protobuf.message import DecodeError
-from tensorflow_serving.apis import predict_pb2
+from tensorflow_serving.apis import (
+    classification_pb2,
+    inference_pb2,
+    predict_pb2,
+    regression_pb2,
+)
 
+from estimand.serving.batching.batches import Arrays
+from estimand.serving.batching.replies import Reply
 from estimand.serving.grpc.known_requests import KnownRequests
-from estimand.serving.inference import predicting
+from estimand.serving.inference import inferring, predicting
+from estimand.serving.inference.inferring import ExamplesPlan
 from estimand.serving.inference.predicting import Plan
-from estimand.serving.inference.prediction import Prediction, Reply
+from estimand.serving.inference.prediction import Models, Prediction
 from estimand.serving.metrics import Metrics
-from estimand.serving.models.manager import Manager
+from estimand.serving.models.loaded_version import LoadedVersion
 from estimand.serving.status import StatusError, invalid
 
 
@@ -22,28 +31,50 @@ from estimand.serving.status import StatusError, invalid
 class PredictSettings:
     """What all predictions of a server share."""
 
-    manager: Manager
+    manager: Models
+    metrics: Metrics
     as_content: bool
     check_method: bool
     known: KnownRequests = field(default_factory=KnownRequests)
 
 
 class GrpcPrediction(Prediction):
+    """A message in, a message out."""
+
     __slots__ = ("_settings",)
     entrypoint = "GRPC"
+    message: ClassVar[Any]  # of the request
+    log_kind: ClassVar[str]
 
     def __init__(
-        self,
-        settings: PredictSettings,
-        body: bytes,
-        deadline: float | None,
-        reply: Reply,
-        metrics: Metrics,
+        self, settings: PredictSettings, body: bytes, deadline: float | None, reply: Reply[bytes]
     ) -> None:
-        super().__init__(body, deadline, reply, metrics)
+        super().__init__(body, deadline, reply, settings.metrics)
         self._settings = settings
 
-    def read(self) -> tuple[Plan, list[np.ndarray]]:
+    def write(self, outputs: Sequence[np.ndarray]) -> bytes:
+        assert self.version is not None
+        return self.logged(self.encode(self.version, outputs))
+
+    def logged(self, answer: bytes) -> bytes:
+        requests, version = self._settings.manager.requests, self.version
+        assert version is not None
+        if requests.wants(version.name):
+            size = len(self.body) + len(answer)
+            requests.add(version, self.log_kind, self.body, answer, size)
+        return answer
+
+    def encode(self, version: LoadedVersion, outputs: Sequence[np.ndarray]) -> bytes:
+        raise NotImplementedError
+
+
+class Predict(GrpcPrediction):
+    __slots__ = ()
+    api = "Predict"
+    message = predict_pb2.PredictRequest
+    log_kind = "predict_log"
+
+    def read(self) -> tuple[Plan, Arrays]:
         settings, body = self._settings, self.body
         known = settings.known.find(body)
         if known is not None:
@@ -66,13 +97,91 @@ class GrpcPrediction(Prediction):
             settings.known.learn(body, request)
         return plan, arrays
 
-    def write(self, outputs: list[np.ndarray]) -> bytes:
-        answer = predicting.encode_response(self.plan, outputs, self._settings.as_content)
-        requests, version = self._settings.manager.requests, self.version
-        assert version is not None
-        if requests.wants(version.name):
-            size = len(self.body) + len(answer)
-            requests.add(version, "predict_log", self.body, answer, size)
+    def encode(self, version: LoadedVersion, outputs: Sequence[np.ndarray]) -> bytes:
+        return predicting.encode_response(self.plan, outputs, self._settings.as_content)
+
+
+class _OfExamples(GrpcPrediction):
+    __slots__ = ()
+    response: ClassVar[Any]
+
+    def answered(self, outputs: list[np.ndarray]) -> None:
+        if inferring.is_large(outputs):
+            self.answer_beside(outputs)
+        else:
+            super().answered(outputs)
+
+    def read(self) -> tuple[ExamplesPlan, Arrays]:
+        request = parsed(self.message, self.body)
+        version = self.hold(self._settings.manager.find_for(self.spec(request)))
+        plan = self.plan_of(version, request)
+        return plan, plan.feeds(inferring.serialized_examples(request.input))
+
+    def spec(self, request: Any) -> Any:
+        require_spec(request)
+        return request.model_spec
+
+    def plan_of(self, version: LoadedVersion, request: Any) -> ExamplesPlan:
+        raise NotImplementedError
+
+    def encode(self, version: LoadedVersion, outputs: Sequence[np.ndarray]) -> bytes:
+        response = self.response()
+        for question, result in self.plan.results(outputs, len(self.arrays[0])):
+            response.result.CopyFrom(result)
+            response.model_spec.name = version.name
+            response.model_spec.version.value = version.number
+            response.model_spec.signature_name = question.signature
+        answer: bytes = response.SerializeToString()
+        return answer
+
+
+class Classify(_OfExamples):
+    __slots__ = ()
+    api = "Classify"
+    message = classification_pb2.ClassificationRequest
+    response = classification_pb2.ClassificationResponse
+    log_kind = "classify_log"
+
+    def plan_of(self, version: LoadedVersion, request: Any) -> ExamplesPlan:
+        name, check = request.model_spec.signature_name, self._settings.check_method
+        return inferring.plan_for(version, inferring.CLASSIFY, name, check)
+
+
+class Regress(_OfExamples):
+    __slots__ = ()
+    api = "Regress"
+    message = regression_pb2.RegressionRequest
+    response = regression_pb2.RegressionResponse
+    log_kind = "regress_log"
+
+    def plan_of(self, version: LoadedVersion, request: Any) -> ExamplesPlan:
+        name, check = request.model_spec.signature_name, self._settings.check_method
+        return inferring.plan_for(version, inferring.REGRESS, name, check)
+
+
+class MultiInference(_OfExamples):
+    __slots__ = ()
+    api = "MultiInference"
+    message = inference_pb2.MultiInferenceRequest
+    log_kind = "multi_inference_log"
+
+    def spec(self, request: Any) -> Any:
+        specs = [task.model_spec for task in request.tasks]
+        if not specs or any(not spec.name for spec in specs):
+            raise invalid("Found ModelSpec with an empty model name.")
+        if len({spec.name for spec in specs}) > 1:
+            raise invalid(
+                "All ModelSpecs in a MultiInferenceRequest must access the same model name."
+            )
+        return specs[0]
+
+    def plan_of(self, version: LoadedVersion, request: Any) -> ExamplesPlan:
+        return inferring.plan_for_tasks(version, request.tasks, self._settings.check_method)
+
+    def encode(self, version: LoadedVersion, outputs: Sequence[np.ndarray]) -> bytes:
+        rows = len(self.arrays[0])
+        response = inferring.multi_inference_response(version, self.plan, outputs, rows)
+        answer: bytes = response.SerializeToString()
         return answer
 
 

@@ -65,14 +65,14 @@ class Profiler:
         self._task = asyncio.create_task(self._take(session, seconds, _options(request.opts)))
         try:
             # A client that goes away ends its profile, but not in the middle of TensorFlow's call.
-            found = await asyncio.shield(self._task)
+            trace = await asyncio.shield(self._task)
         finally:
             session.ended.set()
-        answer = _kind("ProfileResponse")(empty_trace=_is_empty(found))
+        answer = _kind("ProfileResponse")(empty_trace=_is_empty(trace))
         if request.emit_xspace:
-            answer.xspace = found
+            answer.xspace = trace
         else:
-            answer.tool_data.add(name=TOOL, data=found)
+            answer.tool_data.add(name=TOOL, data=trace)
         return answer.SerializeToString(), ""
 
     async def monitor(self, body: bytes, deadline: float | None) -> tuple[bytes, str]:

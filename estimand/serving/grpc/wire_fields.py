@@ -16,6 +16,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from estimand.core import varints
+
 MAX_FIELDS = 2**20  # that a message may have; parsing so many takes a tenth of a second
 LARGE_MESSAGE = 131_072  # bytes: a smaller one is parsed as it is
 FIRST_FIELDS = 2000  # that are counted without a thread
@@ -25,11 +27,11 @@ Table = dict[int, Any]  # of a message: by field number, the tables of those tha
 
 @functools.cache
 def _table(descriptor: Any) -> Table:
-    found: Table = {}
+    table: Table = {}
     for field in descriptor.fields:
         if field.message_type is not None:
-            found[field.number] = field.message_type
-    return found
+            table[field.number] = field.message_type
+    return table
 
 
 class FieldCount:
@@ -59,13 +61,13 @@ class FieldCount:
                 tag = body[at]
                 at += 1
                 if tag >= 0x80:
-                    tag, at = _varint(body, at - 1)
+                    tag, at = varints.decode(body, at - 1)
                 kind = tag & 7
                 if kind == 2:
                     size = body[at]
                     at += 1
                     if size >= 0x80:
-                        size, at = _varint(body, at - 1)
+                        size, at = varints.decode(body, at - 1)
                     inside = table.get(tag >> 3)
                     if inside is not None and at + size <= end:
                         todo.append((table, at + size, end))
@@ -82,15 +84,3 @@ class FieldCount:
                     return True
         self.fields = count
         return True
-
-
-def _varint(body: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while shift < 70:
-        byte = body[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, at
-        shift += 7
-    raise IndexError  # longer than any number is

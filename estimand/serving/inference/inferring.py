@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from tensorflow_serving.apis import classification_pb2, inference_pb2, regression_pb2
 
+from estimand.serving.batching.lane import Lane
+from estimand.serving.batching.lane_to_come import LaneToCome
 from estimand.serving.inference.tensors import NAME_OF, NUMBER_OF
 from estimand.serving.json.slots import shape_text
 from estimand.serving.models.loaded_version import LoadedVersion
@@ -16,91 +19,104 @@ from estimand.serving.status import StatusError, invalid
 
 CLASSIFY = "tensorflow/serving/classify"
 REGRESS = "tensorflow/serving/regress"
+# Scores and values that become messages in the event loop: some milliseconds, at the worst.
+_SMALL_ANSWER = 2048
 
 
-async def classify(
-    version: LoadedVersion, name: str, given: Any, deadline: float | None, check: bool = False
-) -> tuple[Any, str]:
-    """The ClassificationResult, and the name of the signature."""
-    signature = _signature(version, name)
-    source, outputs = classification_slots(signature, check)
-    examples = serialized_examples(given)
-    arrays = await version.lane([source], outputs).run([examples], deadline)
-    return classification_result(outputs, arrays, len(examples)), signature.name
+@dataclass(frozen=True)
+class Question:
+    """What one signature is asked for."""
+
+    method: str  # CLASSIFY or REGRESS
+    signature: str
+    source: Slot
+    outputs: list[Slot]
+
+    def result(self, arrays: Sequence[np.ndarray], rows: int) -> Any:
+        """A ClassificationResult or a RegressionResult."""
+        if self.method == CLASSIFY:
+            return classification_result(self.outputs, arrays, rows)
+        return regression_result(arrays[0], rows)
 
 
-async def regress(
-    version: LoadedVersion, name: str, given: Any, deadline: float | None, check: bool = False
-) -> tuple[Any, str]:
-    """The RegressionResult, and the name of the signature."""
-    signature = _signature(version, name)
-    source, outputs = regression_slots(signature, check)
-    examples = serialized_examples(given)
-    arrays = await version.lane([source], outputs).run([examples], deadline)
-    return regression_result(arrays[0], len(examples)), signature.name
+@dataclass(frozen=True)
+class ExamplesPlan:
+    """Questions about the same examples, for one run: each input tensor is fed with all of them."""
+
+    lane: Lane | LaneToCome
+    questions: tuple[Question, ...]
+    sources: int  # input tensors
+
+    def results(self, outputs: Sequence[np.ndarray], rows: int) -> Iterator[tuple[Question, Any]]:
+        start = 0
+        for question in self.questions:
+            stop = start + len(question.outputs)
+            yield question, question.result(outputs[start:stop], rows)
+            start = stop
+
+    def feeds(self, examples: np.ndarray) -> list[np.ndarray]:
+        return [examples] * self.sources
 
 
-async def multi_inference(
-    version: LoadedVersion, request: Any, deadline: float | None, check: bool = False
-) -> Any:
-    """All tasks in one run: every input tensor is fed the same examples."""
-    sources: dict[str, Slot] = {}  # by tensor
-    parts: list[tuple[str, Any, list[Slot]]] = []
-    for task in request.tasks:
-        name = task.model_spec.signature_name or DEFAULT_SIGNATURE
-        if any(name == other for other, _, _ in parts):
-            raise invalid(f"Duplicate evaluation of signature: {name}")
-        signature = version.servable.signatures.get(name)
-        if signature is None:
-            raise invalid(f"Requested signature not found in model graph: {name}")
-        mine, outputs = _slots_of_task(task.method_name, signature, check)
-        sources[mine.tensor] = mine
-        parts.append((name, task, outputs))
-    if not parts:
-        raise invalid("MultiInferenceRequest has no tasks.")
-    examples = serialized_examples(request.input)
-    wanted = [slot for _, _, outputs in parts for slot in outputs]
-    lane = version.lane(list(sources.values()), wanted)
-    arrays = await lane.run([examples] * len(sources), deadline)
-    return _multi_response(version, parts, arrays, len(examples))
-
-
-def _multi_response(
-    version: LoadedVersion,
-    parts: Sequence[tuple[str, Any, list[Slot]]],
-    arrays: Sequence[np.ndarray],
-    rows: int,
-) -> Any:
-    response = inference_pb2.MultiInferenceResponse()
-    rest = list(arrays)
-    for name, task, outputs in parts:
-        mine, rest = rest[: len(outputs)], rest[len(outputs) :]
-        result = response.results.add()
-        result.model_spec.name = version.name
-        result.model_spec.version.value = version.number
-        result.model_spec.signature_name = name
-        if task.method_name == CLASSIFY:
-            answer = classification_result(outputs, mine, rows)
-            result.classification_result.CopyFrom(answer)
-        else:
-            result.regression_result.CopyFrom(regression_result(mine[0], rows))
-    return response
-
-
-def _slots_of_task(method: str, signature: Signature, check: bool) -> tuple[Slot, list[Slot]]:
-    if method == CLASSIFY:
-        return classification_slots(signature, check)
-    if method == REGRESS:
-        return regression_slots(signature, check)
-    raise StatusError.of("UNIMPLEMENTED", f"Unsupported signature method_name: {method}")
-
-
-def _signature(version: LoadedVersion, name: str) -> Signature:
+def plan_for(version: LoadedVersion, method: str, name: str, check: bool = False) -> ExamplesPlan:
+    """Of Classify and Regress."""
     name = name or DEFAULT_SIGNATURE
     signature = version.servable.signatures.get(name)
     if signature is None:
         raise invalid(f"No signature was found with the name: {name}")
-    return signature
+    return _plan(version, [_question(method, signature, check)])
+
+
+def plan_for_tasks(version: LoadedVersion, tasks: Iterable[Any], check: bool) -> ExamplesPlan:
+    """Of MultiInference."""
+    questions: dict[str, Question] = {}
+    for task in tasks:
+        name = task.model_spec.signature_name or DEFAULT_SIGNATURE
+        if name in questions:
+            raise invalid(f"Duplicate evaluation of signature: {name}")
+        signature = version.servable.signatures.get(name)
+        if signature is None:
+            raise invalid(f"Requested signature not found in model graph: {name}")
+        questions[name] = _question(task.method_name, signature, check)
+    if not questions:
+        raise invalid("MultiInferenceRequest has no tasks.")
+    return _plan(version, list(questions.values()))
+
+
+def _plan(version: LoadedVersion, questions: list[Question]) -> ExamplesPlan:
+    sources = {question.source.tensor: question.source for question in questions}
+    outputs = [slot for question in questions for slot in question.outputs]
+    lane = version.lane(list(sources.values()), outputs)
+    return ExamplesPlan(lane, tuple(questions), len(sources))
+
+
+def _question(method: str, signature: Signature, check: bool) -> Question:
+    if method == CLASSIFY:
+        source, outputs = classification_slots(signature, check)
+    elif method == REGRESS:
+        source, outputs = regression_slots(signature, check)
+    else:
+        raise StatusError.of("UNIMPLEMENTED", f"Unsupported signature method_name: {method}")
+    return Question(method, signature.name, source, outputs)
+
+
+def is_large(outputs: Sequence[np.ndarray]) -> bool:
+    """Whether to make messages of them would hold up others."""
+    return sum([array.size for array in outputs]) > _SMALL_ANSWER
+
+
+def multi_inference_response(
+    version: LoadedVersion, plan: ExamplesPlan, outputs: Sequence[np.ndarray], rows: int
+) -> Any:
+    response = inference_pb2.MultiInferenceResponse()
+    for question, answer in plan.results(outputs, rows):
+        result = response.results.add()
+        result.model_spec.name = version.name
+        result.model_spec.version.value = version.number
+        result.model_spec.signature_name = question.signature
+        kind = "classification_result" if question.method == CLASSIFY else "regression_result"
+        getattr(result, kind).CopyFrom(answer)
+    return response
 
 
 def serialized_examples(given: Any) -> np.ndarray:
@@ -109,11 +125,11 @@ def serialized_examples(given: Any) -> np.ndarray:
     before = b""
     if kind == "example_list_with_context":
         before = given.example_list_with_context.context.SerializeToString()
-    found = getattr(given, kind).examples if kind else ()
-    if not found:
+    examples = getattr(given, kind).examples if kind else ()
+    if not examples:
         raise invalid("Input is empty.")
-    rows: Any = np.empty(len(found), np.object_)
-    rows[:] = [before + example.SerializeToString() for example in found]
+    rows: Any = np.empty(len(examples), np.object_)
+    rows[:] = [before + example.SerializeToString() for example in examples]
     return rows
 
 
@@ -154,8 +170,8 @@ def _check_method(what: str, method: str, signature: Signature, check: bool) -> 
 
 
 def classification_result(outputs: Sequence[Slot], arrays: Sequence[np.ndarray], rows: int) -> Any:
-    found = {slot.alias: array for slot, array in zip(outputs, arrays, strict=True)}
-    classes, scores = found.get("classes"), found.get("scores")
+    by_alias = {slot.alias: array for slot, array in zip(outputs, arrays, strict=True)}
+    classes, scores = by_alias.get("classes"), by_alias.get("scores")
     for name, array, kind in (("classes", classes, "O"), ("scores", scores, "f")):
         if array is not None:
             _check_classification(name, array, kind, rows)
@@ -171,11 +187,11 @@ def classification_result(outputs: Sequence[Slot], arrays: Sequence[np.ndarray],
     for row in range(rows):
         add = result.classifications.add().classes.add
         for column in range(columns):
-            one = add()
+            scored = add()
             if labels is not None:
-                one.label = _text(labels[row][column])
+                scored.label = _text(labels[row][column])
             if values is not None:
-                one.score = values[row][column]
+                scored.score = values[row][column]
     return result
 
 

@@ -32,7 +32,7 @@ def model_status(manager: Manager, spec: Any) -> Any:
     if number is not None and number not in model.versions:
         raise not_found(f"Could not find version {number} of model {spec.name}")
     response = get_model_status_pb2.GetModelStatusResponse()
-    for version in sorted(model.versions.values(), key=lambda one: -one.number):
+    for version in sorted(model.versions.values(), key=lambda version: -version.number):
         if number in (None, version.number):
             status = response.model_version_status.add(version=version.number, state=version.state)
             status.status.error_code = version.error.code if version.error else 0

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from estimand.core import varints
 from estimand.serving.batching.lane import Lane
+from estimand.serving.batching.lane_to_come import LaneToCome
 from estimand.serving.inference import tensors
 from estimand.serving.models.loaded_version import LoadedVersion
 from estimand.serving.models.servable import DEFAULT_SIGNATURE, Signature, Slot
@@ -28,7 +30,8 @@ _METHODS_OF_PREDICT = (
 class Plan:
     """A signature and a choice of its outputs, resolved. `lane.run` takes the inputs in order."""
 
-    lane: Lane
+    lane: Lane | LaneToCome
+    picks: tuple[int, ...] | None  # which of the lane's outputs are answered; None for all
     signature: Signature
     inputs: tuple[Slot, ...]
     outputs: tuple[Slot, ...]
@@ -47,14 +50,14 @@ def plan_for(
     wanted: tuple[str, ...] = (),
     check_method: bool = False,
 ) -> Plan:
-    found = version.plans.get((name, wanted))
-    if found is None:
-        found = _make_plan(version, name or DEFAULT_SIGNATURE, wanted, check_method)
+    plan = version.plans.get((name, wanted))
+    if plan is None:
+        plan = _make_plan(version, name or DEFAULT_SIGNATURE, wanted, check_method)
         if len(version.plans) >= _MAX_PLANS:
             version.plans.clear()
-        version.plans[name, wanted] = found
-    assert isinstance(found, Plan)
-    return found
+        version.plans[name, wanted] = plan
+    assert isinstance(plan, Plan)
+    return plan
 
 
 def _make_plan(
@@ -71,14 +74,29 @@ def _make_plan(
         )
     outputs = _chosen(signature, wanted)
     inputs = tuple(signature.inputs.values())
+    lane, picks = _lane_for(version, signature, outputs)
     return Plan(
-        version.lane(inputs, outputs),
+        lane,
+        picks,
         signature,
         inputs,
         outputs,
         tuple(tensors.length_delimited(0x0A, slot.alias.encode()) for slot in outputs),
         tensors.length_delimited(0x12, _spec(version, name)),
     )
+
+
+def _lane_for(
+    version: LoadedVersion, signature: Signature, outputs: tuple[Slot, ...]
+) -> tuple[Lane | LaneToCome, tuple[int, ...] | None]:
+    """That of all outputs, or of some of them, for a few choices; and where in it they are."""
+    inputs, computed = tuple(signature.inputs.values()), tuple(signature.outputs.values())
+    if outputs == computed:
+        return version.lane(inputs, computed), None
+    some = tuple(slot for slot in computed if slot in outputs)
+    if some != computed and version.has_room_for((signature.name, some)):
+        computed = some
+    return version.lane(inputs, computed), tuple(map(computed.index, outputs))
 
 
 def _chosen(signature: Signature, wanted: tuple[str, ...]) -> tuple[Slot, ...]:
@@ -158,6 +176,8 @@ def _with_defaults(plan: Plan, inputs: Mapping[str, Any]) -> list[np.ndarray]:
 def encode_response(plan: Plan, outputs: Sequence[np.ndarray], as_content: bool) -> bytes:
     """A serialized PredictResponse."""
     parts: list[bytes] = []
+    if plan.picks is not None:
+        outputs = [outputs[place] for place in plan.picks]
     for key, array in zip(plan.keys, outputs, strict=True):
         if tensors.is_raw(array) and not as_content:
             parts += (_start_of_output(key, array.dtype, array.shape), array.tobytes())
@@ -173,5 +193,5 @@ def _start_of_output(key: bytes, kind: np.dtype, shape: tuple[int, ...]) -> byte
     """An entry of the outputs up to its values."""
     head = tensors.head(kind, shape)
     values = math.prod(shape) * kind.itemsize
-    start = key + b"\x12" + tensors.varint(len(head) + values) + head
-    return b"\x0a" + tensors.varint(len(start) + values) + start
+    start = key + b"\x12" + varints.encode(len(head) + values) + head
+    return b"\x0a" + varints.encode(len(start) + values) + start

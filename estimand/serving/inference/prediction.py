@@ -1,7 +1,7 @@
-"""Predict without a task of asyncio: a request is a task of its lane, which ends in a reply.
+"""What is asked of a model, from the bytes of the request to those of the answer.
 
-Tasks and futures of asyncio cost as much as all else that is done for a small request. So the
-faces start a prediction with a call, and are called when it is over.
+All of it goes one way, whatever the protocol and whoever waits: a request is a task of its lane,
+which ends in a reply. The fronts start it with a call, and are called when it is over.
 """
 
 from __future__ import annotations
@@ -9,81 +9,80 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from estimand.serving.batching.batches import Task
-from estimand.serving.batching.turns import CLIENT
-from estimand.serving.inference.predicting import Plan
+from estimand.serving.batching.batches import Arrays, Task
+from estimand.serving.batching.lane import Lane
+from estimand.serving.batching.lane_to_come import LaneToCome
+from estimand.serving.batching.replies import Reply, run_beside
+from estimand.serving.inference.request_log import RequestLog
 from estimand.serving.metrics import Metrics
 from estimand.serving.models.loaded_version import LoadedVersion
-from estimand.serving.status import StatusError, from_exception
+from estimand.serving.status import StatusError, deadline_exceeded, from_exception
 
 log = logging.getLogger("estimand.serving")
 
-_API = "Predict"
 _clock = time.perf_counter
 
 
-class Reply(Protocol):
-    """Who waits for an answer. `gone`: not any more."""
+class Models(Protocol):
+    """Where predictions find their versions; the Manager is one."""
 
     @property
-    def gone(self) -> bool: ...
+    def models(self) -> Any: ...
 
     @property
-    def client(self) -> Any: ...
+    def requests(self) -> RequestLog: ...
 
-    def succeed(self, body: bytes) -> None: ...
+    def find(self, name: str, number: int | None, label: str | None = None, /) -> LoadedVersion: ...
 
-    def fail(self, error: StatusError) -> None: ...
+    def find_for(self, spec: Any, /) -> LoadedVersion: ...
 
 
-class Promise:
-    """A reply that can be awaited, by its `future`."""
-
-    def __init__(self) -> None:
-        self.future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self.client = CLIENT.get()
+class HasLane(Protocol):
+    """What is to be run: a plan of `predicting` or of `inferring`."""
 
     @property
-    def gone(self) -> bool:
-        return self.future.done()
-
-    def succeed(self, body: bytes) -> None:
-        if not self.future.done():
-            self.future.set_result(body)
-
-    def fail(self, error: StatusError) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
+    def lane(self) -> Lane | LaneToCome: ...
 
 
 class Prediction(Task):
-    """A call of Predict: it holds its version, and is counted when it is over.
+    """Holds its version, and is counted when it is over.
 
-    Subclasses read the request and write the answer.
+    Subclasses read the request and write the answer. One after the other are called:
+
+        start        by the front, when the body is whole (over REST, by `RestPrediction.run`)
+          read       of the subclass: the plan, and the arrays for it
+          submit     of the plan's lane, which runs it with others
+        answered     by the lane
+          write      of the subclass: the bytes of the answer
+          succeed    counts it, and tells the reply
+
+    and `refuse` or `failed` where that ends early.
     """
 
-    __slots__ = ("_metrics", "_started", "body", "plan", "reply", "version")
+    __slots__ = ("_metrics", "_started", "body", "plan", "version")
+    api: ClassVar[str]
     entrypoint: ClassVar[str]
 
-    def __init__(self, body: bytes, deadline: float | None, reply: Reply, metrics: Metrics) -> None:
-        super().__init__((), deadline)
+    def __init__(
+        self, body: bytes, deadline: float | None, reply: Reply[bytes], metrics: Metrics
+    ) -> None:
+        super().__init__((), deadline, reply)
         self._started = _clock()
         self._metrics = metrics
         self.body = body
-        self.reply = reply
-        self.client = reply.client
         self.version: LoadedVersion | None = None
         self.plan: Any = None
 
-    def read(self) -> tuple[Plan, list[np.ndarray]]:
+    def read(self) -> tuple[HasLane, Arrays]:
         """The plan, and the arrays that it asks for. Calls `hold` with the version on the way."""
         raise NotImplementedError
 
-    def write(self, outputs: list[np.ndarray]) -> bytes:
+    def write(self, outputs: Sequence[np.ndarray]) -> bytes:
         raise NotImplementedError
 
     def start(self, at_once: bool = False) -> None:
@@ -94,10 +93,22 @@ class Prediction(Task):
         except Exception as error:
             self.refuse(error)
 
+    def start_later(self, reading: Awaitable[tuple[HasLane, Arrays]]) -> None:
+        """For what is not read in the event loop: `reading` is awaited in the place of `read`."""
+
+        async def read_then_submit() -> None:
+            try:
+                self.plan, self.arrays = await reading
+                self.plan.lane.submit(self)
+            except Exception as error:
+                self.refuse(error)
+
+        run_beside(read_then_submit())
+
     def refuse(self, error: Exception) -> None:
-        """In the place of `start`."""
+        """In the place of `start`, too."""
         self.over = True
-        self._fail(error)
+        self.fail(error)
 
     def hold(self, version: LoadedVersion) -> LoadedVersion:
         version.enter()
@@ -110,10 +121,6 @@ class Prediction(Task):
             self.version = None
 
     @property
-    def gone(self) -> bool:
-        return self.reply.gone
-
-    @property
     def model(self) -> str:
         """The name to count it under: that of a model that exists, or none."""
         return "" if self.version is None else self.version.name
@@ -122,10 +129,37 @@ class Prediction(Task):
         try:
             answer = self.write(outputs)
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
             return
-        self._end(0)
-        self.reply.succeed(answer)
+        self.succeed(answer)
+
+    def encode(self, version: LoadedVersion, outputs: Sequence[np.ndarray]) -> Any:
+        """A part of `write`, for `answer_beside`: on any thread."""
+        raise NotImplementedError
+
+    def logged(self, encoded: Any) -> bytes:
+        """The rest of `write`, in the event loop."""
+        raise NotImplementedError
+
+    def answer_beside(self, outputs: list[np.ndarray]) -> None:
+        """In the place of `answered`, for what would hold up others."""
+        run_beside(self._answer_beside(outputs))
+
+    async def _answer_beside(self, outputs: list[np.ndarray]) -> None:
+        version = self.version
+        assert version is not None
+
+        try:
+            async with asyncio.timeout_at(self.deadline), version.writing:
+                if self.gone:
+                    self.dropped()
+                    return
+                encoded = await asyncio.to_thread(self.encode, version, outputs)
+            answer = self.logged(encoded)
+        except Exception as error:
+            self.fail(deadline_exceeded() if isinstance(error, TimeoutError) else error)
+        else:
+            self.succeed(answer)
 
     def failed(self, error: StatusError) -> None:
         self._end(error.code)
@@ -134,13 +168,17 @@ class Prediction(Task):
     def dropped(self) -> None:
         self.release()
 
-    def _fail(self, error: Exception) -> None:
+    def succeed(self, answer: bytes) -> None:
+        self._end(0)
+        self.reply.succeed(answer)
+
+    def fail(self, error: Exception) -> None:
         status = from_exception(error)
         if status is not error and status.name == "INTERNAL":
-            log.error("%s failed", _API, exc_info=error)
+            log.error("%s failed", self.api, exc_info=error)
         self.failed(status)
 
     def _end(self, code: int) -> None:
         model = self.model
         self.release()
-        self._metrics.request(model, _API, self.entrypoint, code, _clock() - self._started)
+        self._metrics.request(model, self.api, self.entrypoint, code, _clock() - self._started)

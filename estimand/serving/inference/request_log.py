@@ -148,8 +148,8 @@ class RequestLog:
         part = getattr(made, f"{action}_log")
         part.request.input.CopyFrom(given)
         part.response.result.CopyFrom(result)
-        for one in (part.request, part.response):
-            one.model_spec.name, one.model_spec.signature_name = version.name, signature
+        for message in (part.request, part.response):
+            message.model_spec.name, message.model_spec.signature_name = version.name, signature
         self.add(version, f"{action}_log", part.request, part.response, size)
 
     def close(self) -> None:

@@ -15,6 +15,8 @@ import ml_dtypes
 import numpy as np
 from tensorflow.core.framework import tensor_pb2, types_pb2
 
+from estimand.core import varints
+
 # Numbers of TensorProto's fields.
 _FLOAT, _DOUBLE, _SCOMPLEX, _BOOL, _DCOMPLEX = 5, 6, 9, 11, 12
 # A value repeated up to a shape costs the sender nothing: bound what it may cost us.
@@ -60,10 +62,10 @@ def decode(proto: Any) -> np.ndarray:
     >>> decode(tensor_pb2.TensorProto(dtype=1, float_val=[2.0])).item()
     2.0
     """
-    found = KINDS.get(proto.dtype)
-    if found is None:
+    kind_and_field = KINDS.get(proto.dtype)
+    if kind_and_field is None:
         raise ValueError(f"no tensor of type {NAME_OF.get(proto.dtype, proto.dtype)}")
-    kind, field = found
+    kind, field = kind_and_field
     shape = [dim.size for dim in proto.tensor_shape.dim]
     if proto.tensor_shape.unknown_rank or (shape and min(shape) < 0):
         raise ValueError("the shape is not fully known")
@@ -121,10 +123,10 @@ def is_raw(array: np.ndarray) -> bool:
 def head(kind: np.dtype, shape: tuple[int, ...]) -> bytes:
     """All that comes before the values."""
     # A size of 0 is the default of its field, which is not written.
-    sizes = (length_delimited(0x12, b"\x08" + varint(n) if n else b"") for n in shape)
-    start = b"\x08" + varint(NUMBER_OF[kind]) + length_delimited(0x12, b"".join(sizes))
+    sizes = (length_delimited(0x12, b"\x08" + varints.encode(n) if n else b"") for n in shape)
+    start = b"\x08" + varints.encode(NUMBER_OF[kind]) + length_delimited(0x12, b"".join(sizes))
     count = math.prod(shape) * kind.itemsize
-    return start + varint(_RAW[kind] << 3 | 2) + varint(count) if count else start
+    return start + varints.encode(_RAW[kind] << 3 | 2) + varints.encode(count) if count else start
 
 
 def to_proto(array: np.ndarray, as_content: bool = False) -> Any:
@@ -152,21 +154,5 @@ def _encode_any(array: np.ndarray, as_content: bool) -> bytes:
     return proto.SerializeToString()
 
 
-def varint(number: int) -> bytes:
-    """A number in the wire format.
-
-    >>> varint(300)
-    b'\\xac\\x02'
-    """
-    if number < 0x80:
-        return bytes((number,))
-    parts = bytearray()
-    while number > 0x7F:
-        parts.append(number & 0x7F | 0x80)
-        number >>= 7
-    parts.append(number)
-    return bytes(parts)
-
-
 def length_delimited(tag: int, content: bytes) -> bytes:
-    return varint(tag) + varint(len(content)) + content
+    return varints.encode(tag) + varints.encode(len(content)) + content

@@ -35,7 +35,7 @@ def input_of(document: Mapping[str, Any]) -> Any:
     if "context" in document:
         target = given.example_list_with_context
         target.context.CopyFrom(_example(document["context"]))
-    target.examples.extend(_example(one) for one in examples)
+    target.examples.extend(_example(example) for example in examples)
     return given
 
 
@@ -45,8 +45,8 @@ def _example(value: Any) -> tf.train.Example:
     example = tf.train.Example()
     for name, content in value.items():
         feature = example.features.feature[name]
-        for one in content if isinstance(content, list) else [content]:
-            _add(one, name, feature)
+        for item in content if isinstance(content, list) else [content]:
+            _add(item, name, feature)
     return example
 
 
@@ -82,11 +82,11 @@ def _feature_value(value: Any, name: str) -> tuple[str, Any]:
 
 def classification_json(result: Any) -> bytes:
     rows = [
-        [[one.label, np.float32(one.score)] for one in row.classes]
+        [[scored.label, np.float32(scored.score)] for scored in row.classes]
         for row in result.classifications
     ]
     return dump("results", rows)
 
 
 def regression_json(result: Any) -> bytes:
-    return dump("results", [np.float32(one.value) for one in result.regressions])
+    return dump("results", [np.float32(regression.value) for regression in result.regressions])

@@ -122,12 +122,12 @@ def _from_named_rows(rows: list[Any], signature: JsonSignature, plain: bool) -> 
     for row in rows:
         if not isinstance(row, dict) or row.keys() != names:
             json_values.refuse_named_rows(rows, signature)
-    found = []
+    arrays = []
     for name, slot in signature.inputs.items():
         column = [row[name] for row in rows]
         quick = _quickly(column, slot, plain)
-        found.append(json_values.stack(column, slot, name) if quick is None else quick)
-    return found
+        arrays.append(json_values.stack(column, slot, name) if quick is None else quick)
+    return arrays
 
 
 def _array(value: Any, slot: JsonSlot, plain: bool) -> np.ndarray:
@@ -165,12 +165,12 @@ def _types_within(value: Any, allowed: frozenset[type]) -> bool:
     """Whether nested lists hold nothing else. Looks at each value once."""
     level = [value]
     while level:
-        found = set(map(type, level))
-        if not found <= allowed:
+        types = set(map(type, level))
+        if not types <= allowed:
             return False
-        if list not in found:
+        if list not in types:
             return True
-        level = list(chain.from_iterable(one for one in level if type(one) is list))
+        level = list(chain.from_iterable(item for item in level if type(item) is list))
     return True
 
 

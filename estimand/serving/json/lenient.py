@@ -80,15 +80,15 @@ def _spelled_out(text: str) -> str:
 
 def _outside_of_strings(pieces: list[str]) -> list[int]:
     """Which of the pieces between quotation marks are part of no string."""
-    found = []
+    indices = []
     is_inside = False
     for index, piece in enumerate(pieces):
         if not is_inside:
-            found.append(index)
+            indices.append(index)
             is_inside = True
         elif not piece.endswith("\\") or (len(piece) - len(piece.rstrip("\\"))) % 2 == 0:
             is_inside = False  # the mark that follows is not an escaped one
-    return found
+    return indices
 
 
 def _words(error: json.JSONDecodeError) -> str:

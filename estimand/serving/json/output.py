@@ -84,7 +84,7 @@ def _writable(slot: JsonSlot, array: np.ndarray) -> Any:
 
 def _strings(value: Any, as_base64: bool, name: str) -> Any:
     if isinstance(value, list):
-        return [_strings(one, as_base64, name) for one in value]
+        return [_strings(inner, as_base64, name) for inner in value]
     if as_base64:
         return {"b64": base64.b64encode(value).decode()}
     try:
@@ -108,13 +108,13 @@ def _finite(value: Any) -> bool:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return [_plain(one) for one in value]
+        return [_plain(inner) for inner in value]
     if isinstance(value, np.float32):
         return float(str(value))  # 0.1, and not 0.10000000149011612
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(inner) for inner in value]
     return value

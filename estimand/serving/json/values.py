@@ -70,24 +70,26 @@ def array(value: Any, slot: JsonSlot) -> np.ndarray:
 
 def stack(rows: list[Any], slot: JsonSlot, key: str = "") -> np.ndarray:
     """One array of as many rows as there are values, which must all have the same shape."""
-    found: list[np.ndarray] = []
+    arrays: list[np.ndarray] = []
     where = f" key: {key}" if key else ""
     for index, row in enumerate(rows):
         if isinstance(row, dict) and not is_base64(row) and not key:
             raise invalid(f"Expecting value/list but got object at item {index} of input list")
         try:
-            one = array(row, slot)
-            if found and one.size != found[0].size:
-                raise invalid(f"Expecting tensor size: {found[0].size} but got: {one.size}")
-            if found and one.shape != found[0].shape:
-                raise invalid(f"Expecting shape {shape_text(found[0])} but got: {shape_text(one)}")
+            row_array = array(row, slot)
+            if arrays and row_array.size != arrays[0].size:
+                raise invalid(f"Expecting tensor size: {arrays[0].size} but got: {row_array.size}")
+            if arrays and row_array.shape != arrays[0].shape:
+                raise invalid(
+                    f"Expecting shape {shape_text(arrays[0])} but got: {shape_text(row_array)}"
+                )
         except StatusError as error:
             raise invalid(
                 f"Failed to process element: {index}{where} of 'instances' list. Error: "
                 f"{error.name}: {error.text}"
             ) from None
-        found.append(one)
-    return np.stack(found)
+        arrays.append(row_array)
+    return np.stack(arrays)
 
 
 def refuse_named_rows(rows: list[Any], signature: JsonSignature) -> None:
@@ -142,8 +144,8 @@ def _leaves(value: Any, shape: tuple[int, ...], level: int, slot: JsonSlot) -> I
             f"Encountered list at unexpected size: {len(value)} at level: {level} expected size: "
             f"{shape[level]}"
         )
-    for one in value:
-        yield from _leaves(one, shape, level + 1, slot)
+    for inner in value:
+        yield from _leaves(inner, shape, level + 1, slot)
 
 
 def _leaf(value: Any, slot: JsonSlot) -> Any:

@@ -2,5 +2,5 @@
 
 Parsing holds Python's lock from the first byte to the last, whichever thread does it, and takes
 twenty times the memory of what it reads. `work` is what that process does, `process` its owner's
-end, `queue` who is next.
+end, `queue` who is next, `by_size` why there are two of them.
 """

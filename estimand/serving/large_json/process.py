@@ -31,6 +31,8 @@ class Process:
         left = deadline - time.monotonic()
         if left <= 0:
             raise deadline_exceeded()
+        if self._running is not None and self._running.poll() is not None:
+            self.stop()  # it died while it had nothing to do, and not of this body
         process = self._running or self._start()
         timer = threading.Timer(left, process.kill)
         timer.daemon = True

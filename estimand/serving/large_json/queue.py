@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from estimand.serving.flags import Flags
 from estimand.serving.large_json.process import Process
 from estimand.serving.large_json.work import Budget
-from estimand.serving.status import deadline_exceeded, overloaded
+from estimand.serving.status import StatusError, deadline_exceeded, overloaded
 
 _MOST_WAITING = 256
 _IDLE_SECONDS = 60.0
@@ -35,15 +35,20 @@ class LargeJson:
         self._is_busy = False
         self._idle: asyncio.TimerHandle | None = None
 
-    @classmethod
-    def of(cls, flags: Flags) -> LargeJson:
-        return cls(Budget(flags.rest_api_max_body_bytes, flags.rest_api_max_values))
-
-    async def run(self, job: Any, body: Any, deadline: float, party: Any = None) -> Any:
-        """`deadline` is a time of the event loop."""
+    async def run(
+        self,
+        job: Any,
+        body: Any,
+        deadline: float,
+        party: Any = None,
+        is_gone: Callable[[], bool] = lambda: False,
+    ) -> Any:
+        """`deadline` is a time of the event loop; `is_gone`: whether nobody waits any more."""
         loop = asyncio.get_running_loop()
         await self._turn(party, deadline)
         try:
+            if is_gone():
+                raise StatusError.of("CANCELLED", "The client is gone.")
             ends = time.monotonic() + deadline - loop.time()
             return await asyncio.shield(
                 loop.run_in_executor(self._thread, self._process.run, job, body, ends)

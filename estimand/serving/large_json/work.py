@@ -68,6 +68,9 @@ class Reading:
     signatures: dict[str, PlainSignature]
     default_signature: str
 
+    def size(self, body: Any) -> int:
+        return len(body)
+
     def run(self, body: Any) -> tuple[str, Any, bool]:
         """The signature's name, the arrays (or the serialized Input), and whether rows came."""
         plain = inflated(body, self.budget.inflated_bytes) if self.zipped else bytes(body)
@@ -92,6 +95,9 @@ class Writing:
     slots: tuple[PlainSlot, ...]
     arrays: Sequence[np.ndarray]
     as_rows: bool
+
+    def size(self, body: Any) -> int:
+        return sum([array.nbytes for array in self.arrays])
 
     def run(self, body: Any) -> bytes:
         write = json_output.predictions if self.as_rows else json_output.outputs
@@ -160,14 +166,14 @@ def receive(end: IO[bytes]) -> Any:
 
 
 def _exactly(end: IO[bytes], size: int) -> bytearray:
-    found = bytearray(size)
-    view, at = memoryview(found), 0
+    message = bytearray(size)
+    view, at = memoryview(message), 0
     while at < size:
         got = end.readinto(view[at : at + 2**24])  # type: ignore[attr-defined]
         if not got:
             raise EOFError
         at += got
-    return found
+    return message
 
 
 # ---------------------------------------------------------------- the process

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from estimand.serving.access.room import Guest, Party
-from estimand.serving.batching.turns import CLIENT
 from estimand.serving.lean import frames, messages
 from estimand.serving.lean.early_answers import EarlyAnswers
 from estimand.serving.lean.frames import Code
@@ -168,16 +167,19 @@ class Calls:
 
     async def _run(self, stream: Stream, body: bytes, compressed: bool) -> None:
         opening = stream.opening
-        CLIENT.set(self)
         try:
             if compressed:
                 body = await self._inflated(body, opening.encoding)
+            if opening.method.start is not None:
+                stream.task = None  # nothing to cancel any more
+                opening.method.start(body, stream.deadline, stream)
+                return
             answer: Any = opening.method.call(body, stream.deadline, opening.metadata)
             if isinstance(opening.method, Streaming):
                 await self._stream(stream, answer)
             else:
                 message = await answer
-                stream.task = None  # nothing to cancel any more
+                stream.task = None
                 self.answer(stream, message)
         except asyncio.CancelledError:
             stream.task = None

@@ -43,7 +43,9 @@ _WRITE_BUFFER = 256 * 1024
 
 
 class Connection(asyncio.Protocol):
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, address: Any = None) -> None:
+        """`address` is that of a visitor who was let in already."""
+        self._address = address
         limits = shared.limits
         self.shared = shared
         self.sender = Sender(shared.loop, self._stream_is_done)
@@ -68,16 +70,16 @@ class Connection(asyncio.Protocol):
     # ------------------------------------------------------------ asyncio's side
 
     def connection_made(self, transport: Any) -> None:
-        connections = self.shared.connections
         self.transport = self.sender.transport = transport
         secure = transport.get_extra_info("ssl_object")
-        if len(connections) >= self._limits.connections or (
-            secure is not None and secure.selected_alpn_protocol() != "h2"
-        ):
+        if self._address is None:
+            self._address = self.shared.visitors.come(transport.get_extra_info("peername"))
+        is_other = secure is not None and secure.selected_alpn_protocol() != "h2"
+        if self._address is None or is_other or self.shared.is_ending:
             self.lifetime.is_closed = True
             transport.abort()
             return
-        connections.add(self)
+        self.shared.connections.add(self)
         transport.set_write_buffer_limits(high=_WRITE_BUFFER)
         first = frames.settings(
             {
@@ -89,6 +91,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.shared.connections.discard(self)
+        self.shared.visitors.go(self._address)
         self.lifetime.is_closed = True
         self.calls.drop_all()
 
@@ -131,8 +134,12 @@ class Connection(asyncio.Protocol):
     # ------------------------------------------------------------ frames
 
     def _read(self, data: bytes, position: int) -> None:
-        position = position if self.is_greeted else self._greet(data)
         end = len(data)
+        if not self.is_greeted:
+            position = self._greet(data)
+            if not self.is_greeted:
+                self._rest = data  # a part of the greeting, which has its own time
+                return
         requests = 0
         while end - position >= HEAD_SIZE:
             size, flags, number = read_head(data, position)

@@ -16,6 +16,7 @@ from typing import Any
 import hpack
 from hpack.table import HeaderTable
 
+from estimand.core import varints
 from estimand.serving.lean.frames import Code, ConnectionFault, StreamFault
 from estimand.serving.lean.messages import ENCODINGS, percent_encoded, seconds_of
 from estimand.serving.status import StatusError
@@ -52,13 +53,7 @@ def literal(name: bytes, value: bytes) -> bytes:
 def _length(size: int) -> bytes:
     if size < 127:
         return bytes((size,))
-    out = bytearray((127,))
-    size -= 127
-    while size > 127:
-        out.append(size & 127 | 128)
-        size >>= 7
-    out.append(size)
-    return bytes(out)
+    return b"\x7f" + varints.encode(size - 127)
 
 
 SMALLER_TABLE = b"\x20"  # our own table has no entries; a peer that shrinks it is told so
@@ -196,29 +191,29 @@ def size_of(headers: Iterable[Header]) -> int:
 
 def judge(headers: Sequence[Header], table: Mapping[bytes, object], most_bytes: int) -> Opening:
     """What to do with a request with these headers."""
-    found = _well_formed(headers)
+    by_name = _well_formed(headers)
     opening = Opening(headers)
     size = size_of(headers)
     if size > most_bytes:
         text = f"received metadata size exceeds limit ({size} vs. {most_bytes})"
         return _refused(opening, "RESOURCE_EXHAUSTED", text)
-    if found[b":method"] != b"POST":
+    if by_name[b":method"] != b"POST":
         opening.refusal = http_status(405)
         return opening
-    kind = found.get(b"content-type", b"")
+    kind = by_name.get(b"content-type", b"")
     if not kind.startswith(b"application/grpc") or kind[16:17] not in (b"", b"+", b";"):
         opening.refusal = http_status(415)
         return opening
-    if found.get(b"te") != b"trailers":
+    if by_name.get(b"te") != b"trailers":
         return _refused(opening, "INTERNAL", "Missing header te: trailers")
-    opening.method = table.get(found[b":path"])
+    opening.method = table.get(by_name[b":path"])
     if opening.method is None:
         return _refused(opening, "UNIMPLEMENTED", "Method not found!")
-    return _with_grpc_headers(opening, found)
+    return _with_grpc_headers(opening, by_name)
 
 
-def _with_grpc_headers(opening: Opening, found: Mapping[bytes, bytes]) -> Opening:
-    opening.encoding = found.get(b"grpc-encoding", b"identity")
+def _with_grpc_headers(opening: Opening, by_name: Mapping[bytes, bytes]) -> Opening:
+    opening.encoding = by_name.get(b"grpc-encoding", b"identity")
     if opening.encoding not in ENCODINGS:
         name = opening.encoding.decode("latin-1")
         text = f"Compression algorithm '{name}' is unknown; use gzip, deflate or identity."
@@ -226,11 +221,11 @@ def _with_grpc_headers(opening: Opening, found: Mapping[bytes, bytes]) -> Openin
         assert opening.refusal is not None
         opening.refusal += _ACCEPTED
         return opening
-    accepted = found.get(b"grpc-accept-encoding", b"").split(b",")
+    accepted = by_name.get(b"grpc-accept-encoding", b"").split(b",")
     opening.gzip = b"gzip" in (name.strip() for name in accepted)
-    if b"grpc-timeout" in found:
+    if b"grpc-timeout" in by_name:
         try:
-            opening.timeout = seconds_of(found[b"grpc-timeout"])
+            opening.timeout = seconds_of(by_name[b"grpc-timeout"])
         except ValueError as error:
             return _refused(opening, "INTERNAL", str(error))
     return opening
@@ -243,17 +238,17 @@ def _refused(opening: Opening, code: str, text: str) -> Opening:
 
 def _well_formed(headers: Iterable[Header]) -> dict[bytes, bytes]:
     """The headers by name, if they are what HTTP/2 allows (RFC 9113, 8.2 and 8.3)."""
-    found: dict[bytes, bytes] = {}
+    by_name: dict[bytes, bytes] = {}
     regular = False
     for name, value in headers:
         if not _NAME(name) or _BAD_IN_VALUE(value) or name in _OF_THE_CONNECTION:
             raise StreamFault(Code.PROTOCOL_ERROR, f"bad header {name!r}")
         if name[0] == 0x3A:  # a colon
-            if regular or name not in _PSEUDO or name in found:
+            if regular or name not in _PSEUDO or name in by_name:
                 raise StreamFault(Code.PROTOCOL_ERROR, f"misplaced or unknown {name!r}")
         else:
             regular = True
-        found[name] = value
-    if any(name not in found for name in _REQUIRED):
+        by_name[name] = value
+    if any(name not in by_name for name in _REQUIRED):
         raise StreamFault(Code.PROTOCOL_ERROR, "a pseudo-header is missing")
-    return found
+    return by_name

@@ -89,6 +89,12 @@ class Lifetime:
         if connection.streams:
             self._idle_since = now
 
+    @property
+    def unsent_since(self) -> float:
+        """When the peer took a part of an answer of which it has not taken all; the oldest."""
+        streams = self._connection.streams.values()
+        return min([stream.touched for stream in streams if stream.unsent], default=0.0)
+
     def _check_age(self, now: float) -> None:
         limits = self._limits
         if self.is_ending:

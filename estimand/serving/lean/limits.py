@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from estimand.serving.access.visitors import MOST
 from estimand.serving.flags import Flags
 
 log = logging.getLogger("estimand.serving")
@@ -24,7 +25,7 @@ class Limits:
     header_bytes: int = 16_384  # of one request, as HTTP/2 counts them
     block_bytes: int = 32_768  # the same, compressed; more ends the connection
     pending_bytes: int = 512 * 2**20  # large requests until they are answered, of all peers
-    connections: int = 10_000
+    connections: int = MOST  # of one address
     early_answers: int = 100  # refusals of one connection that wait for the ends of their requests
     early_answer_bytes: int = 32_768  # of each request that are passed over meanwhile
     window: int = 16 * 2**20  # what a connection may send before we have read it

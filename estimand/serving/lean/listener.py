@@ -20,10 +20,13 @@ import os
 import socket
 import ssl
 import stat
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from estimand.serving.access.room import Room
+from estimand.serving.access.tls_door import TlsDoor
+from estimand.serving.access.visitors import Visitors
 from estimand.serving.lean.connection import Connection
 from estimand.serving.lean.frames import Code
 from estimand.serving.lean.headers import Opening
@@ -32,7 +35,6 @@ from estimand.serving.lean.shared import Shared
 from estimand.serving.lean.streams import Streaming, Unary
 
 _BACKLOG = 2048
-_HANDSHAKE_SECONDS = 10.0
 
 
 class LeanServer:
@@ -44,12 +46,13 @@ class LeanServer:
         limits: Limits | None = None,
         tick_seconds: float = 1.0,
         room: Room | None = None,
+        visitors: Visitors | None = None,
         admits: Callable[[Opening], bool] | None = None,
     ) -> None:
         known = {path.encode(): method for path, method in table.items()}
-        self._shared = Shared(known, limits or Limits(), room, admits)
+        self._shared = Shared(known, limits or Limits(), room, visitors, admits)
         self._tick_seconds = tick_seconds
-        self._listening: list[asyncio.AbstractServer] = []
+        self._listening: list[asyncio.AbstractServer | TlsDoor] = []
         self._paths: list[str] = []
         self._timer: asyncio.TimerHandle | None = None
         self._tick()
@@ -66,13 +69,15 @@ class LeanServer:
         reuse_port: bool = False,
     ) -> int:
         """The port, which the system chooses if it is 0."""
+        if tls is not None:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            return await self.listen_on(socket.create_server((host, port), family=family), tls)
         server = await self._shared.loop.create_server(
             functools.partial(Connection, self._shared),
             host,
             port,
             backlog=_BACKLOG,
             reuse_port=reuse_port or None,
-            **_tls(tls),
         )
         self._listening.append(server)
         bound: int = server.sockets[0].getsockname()[1]
@@ -82,22 +87,35 @@ class LeanServer:
         with contextlib.suppress(FileNotFoundError):
             if stat.S_ISSOCK(os.stat(path).st_mode):
                 os.unlink(path)  # of a server that was killed
-        server = await self._shared.loop.create_unix_server(
-            functools.partial(Connection, self._shared), path, backlog=_BACKLOG, **_tls(tls)
-        )
-        self._listening.append(server)
+        end = socket.socket(socket.AF_UNIX)
+        try:
+            end.bind(path)
+        except OSError:
+            end.close()
+            raise
+        await self.listen_on(end, tls)
         self._paths.append(path)
 
-    async def listen_on(self, end: socket.socket, tls: ssl.SSLContext | None = None) -> None:
-        """On a socket that listens already, and that other processes may share."""
+    async def listen_on(self, end: socket.socket, tls: ssl.SSLContext | None = None) -> int:
+        """On a socket that is bound, and that others may share. Its port, if it has one."""
         make = functools.partial(Connection, self._shared)
         loop = self._shared.loop
-        is_unix = end.family == getattr(socket, "AF_UNIX", None)
-        create: Any = loop.create_unix_server if is_unix else loop.create_server
-        self._listening.append(await create(make, sock=end, backlog=_BACKLOG, **_tls(tls)))
+        if tls is not None:
+            tls.set_alpn_protocols(["h2"])
+            self._listening.append(TlsDoor(end, tls, self._shared.visitors, make, _BACKLOG))
+        elif end.family == getattr(socket, "AF_UNIX", None):
+            # Its path stays for the others; from Python 3.13 on, asyncio would delete it.
+            more: Any = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
+            server = await loop.create_unix_server(make, sock=end, backlog=_BACKLOG, **more)
+            self._listening.append(server)
+        else:
+            self._listening.append(await loop.create_server(make, sock=end, backlog=_BACKLOG))
+        name = end.getsockname()
+        return int(name[1]) if isinstance(name, tuple) else 0
 
     async def stop(self, grace: float) -> None:
         """No new connections and calls; those that run have `grace` seconds to end."""
+        self._shared.is_ending = True  # some were taken already, and come now
         for server in self._listening:
             server.close()
         for path in self._paths:
@@ -125,11 +143,5 @@ class LeanServer:
         shared.room.tick(shared.now)
         for connection in list(shared.connections):
             connection.lifetime.tick(shared.now)
+        shared.forget_answers()
         self._timer = shared.loop.call_later(self._tick_seconds, self._tick)
-
-
-def _tls(context: ssl.SSLContext | None) -> dict[str, Any]:
-    if context is None:
-        return {}
-    context.set_alpn_protocols(["h2"])
-    return {"ssl": context, "ssl_handshake_timeout": _HANDSHAKE_SECONDS}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from estimand.serving.access.room import Room
+from estimand.serving.access.visitors import Visitors
 from estimand.serving.lean.headers import Header, Opening, judge
 from estimand.serving.lean.limits import Limits
 
@@ -23,14 +24,29 @@ class Shared:
         table: Mapping[bytes, Any],
         limits: Limits,
         room: Room | None = None,
+        visitors: Visitors | None = None,
         admits: Callable[[Opening], bool] | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.limits = limits
         self.now = self.loop.time()
         self.room = room or Room(limits.pending_bytes)
+        self.visitors = visitors or Visitors(limits.connections)
         self.admits = admits
         self.connections: set[Connection] = set()
+        self.is_ending = False  # nobody may come any more
         self.judge: Callable[[Sequence[Header]], Opening] = functools.partial(
             judge, table=table, most_bytes=limits.header_bytes
         )
+
+    def forget_answers(self) -> None:
+        """Those that are not taken fill the memory: all together may be as much as requests."""
+        waiting = [connection for connection in self.connections if connection.sender.unsent]
+        unsent = sum([connection.sender.unsent for connection in waiting])
+        if unsent <= self.limits.pending_bytes:
+            return
+        waiting.sort(key=lambda one: one.lifetime.unsent_since, reverse=True)
+        while unsent > self.limits.pending_bytes:
+            slowest = waiting.pop()
+            unsent -= slowest.sender.unsent
+            slowest.transport.abort()

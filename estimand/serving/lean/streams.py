@@ -19,11 +19,11 @@ Deadline = float | None  # a time of the event loop
 class Unary:
     """Bytes of the request, its deadline, and how to read its metadata; bytes of the answer.
 
-    `start` is a quicker way to the same: it is given the bytes, the deadline, and a reply that is
-    told the answer. `is_open`: whoever asks is answered.
+    With `start` it is not awaited: that is given the bytes, the deadline, and a reply that is told
+    the answer. `is_open`: whoever asks is answered.
     """
 
-    call: Callable[[bytes, Deadline, Callable[[], Metadata]], Awaitable[bytes]]
+    call: Callable[[bytes, Deadline, Callable[[], Metadata]], Awaitable[bytes]] | None = None
     start: Callable[[bytes, Deadline, Any], None] | None = None
     is_open: bool = False
 

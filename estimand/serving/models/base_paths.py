@@ -49,11 +49,15 @@ def find(directory: str) -> Found:
     if len(exports) == 1:
         return Found(_name(exports[0]), exports[0], f"the newest version in {exports[0]}")
     if exports:
-        which = "\n".join(f"  estimand serve {os.path.relpath(one)}" for one in exports)
+        which = "\n".join(f"  estimand serve {os.path.relpath(export)}" for export in exports)
         raise ConfigError(f"There are several models below {directory}. Give one:\n{which}")
-    runs = sorted(one.path for one in os.scandir(path) if one.is_dir() and _exports_below(one.path))
+    runs = sorted(
+        folder.path
+        for folder in os.scandir(path)
+        if folder.is_dir() and _exports_below(folder.path)
+    )
     if runs:
-        which = "\n".join(f"  estimand serve {os.path.relpath(one)}" for one in runs[:_SHOWN])
+        which = "\n".join(f"  estimand serve {os.path.relpath(run)}" for run in runs[:_SHOWN])
         raise ConfigError(f"{directory} is no model_dir, but has some. Give one:\n{which}")
     has = ", ".join(sorted(os.listdir(path))[:6]) or "nothing"
     raise ConfigError(
@@ -66,7 +70,7 @@ def _beside(path: str) -> str:
     parent = os.path.dirname(path)
     if not os.path.isdir(parent):
         return ""
-    folders = sorted(one.name for one in os.scandir(parent) if one.is_dir())
+    folders = sorted(entry.name for entry in os.scandir(parent) if entry.is_dir())
     names = ", ".join(name for name in folders if not name.startswith("."))
     return f" In {parent} there are: {names}." if len(names) in range(1, 300) else ""
 
@@ -87,7 +91,7 @@ def advice(base_path: str) -> str:
     exports = _exports_below(path)
     if not exports:
         return ""
-    below = " and ".join(os.path.relpath(one, path) for one in exports)
+    below = " and ".join(os.path.relpath(export, path) for export in exports)
     verb = "is" if len(exports) == 1 else "are"
     return f"{below} {verb} below: give {' or '.join(exports)}."
 
@@ -100,9 +104,13 @@ def _exports_below(path: str) -> list[str]:
             continue
         if folder == export and _has_versions(folder):
             return [folder]
-        found = [one.path for one in os.scandir(folder) if one.is_dir() and _has_versions(one.path)]
-        if found:
-            return sorted(found)
+        exports = [
+            entry.path
+            for entry in os.scandir(folder)
+            if entry.is_dir() and _has_versions(entry.path)
+        ]
+        if exports:
+            return sorted(exports)
     return []
 
 

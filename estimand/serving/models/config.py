@@ -81,49 +81,49 @@ def from_message(message: Any, flags: Flags | None = None) -> dict[str, ModelSet
             "Cannot transition to requested config. It is only legal to transition from one "
             "ModelConfigList to another."
         )
-    found: dict[str, ModelSettings] = {}
-    for one in message.model_config_list.config:
-        if one.name in found:
-            raise invalid(f"Illegal to list model {one.name} multiple times in config list")
-        found[one.name] = _settings(one, flags or Flags())
-    return found
+    settings: dict[str, ModelSettings] = {}
+    for config in message.model_config_list.config:
+        if config.name in settings:
+            raise invalid(f"Illegal to list model {config.name} multiple times in config list")
+        settings[config.name] = _settings(config, flags or Flags())
+    return settings
 
 
-def _settings(one: Any, flags: Flags) -> ModelSettings:
-    if not one.name:
+def _settings(config: Any, flags: Flags) -> ModelSettings:
+    if not config.name:
         raise invalid("A model in the config list has no name.")
-    if not os.path.isabs(one.base_path) and "://" not in one.base_path:
+    if not os.path.isabs(config.base_path) and "://" not in config.base_path:
         raise invalid(
-            f"Expected model {one.name} to have an absolute path or URI; got base_path()="
-            f"{one.base_path}"
+            f"Expected model {config.name} to have an absolute path or URI; got base_path()="
+            f"{config.base_path}"
         )
     return ModelSettings(
-        one.name,
-        one.base_path,
-        _policy(one),
-        dict(one.version_labels),
-        _platform(one, flags),
-        LogSettings.of(one.name, one.logging_config, flags),
+        config.name,
+        config.base_path,
+        _policy(config),
+        dict(config.version_labels),
+        _platform(config, flags),
+        LogSettings.of(config.name, config.logging_config, flags),
     )
 
 
-def _platform(one: Any, flags: Flags) -> str:
-    if one.model_type and one.model_platform:
+def _platform(config: Any, flags: Flags) -> str:
+    if config.model_type and config.model_platform:
         raise invalid("Illegal setting both model_type(deprecated) and model_platform.")
-    platform = one.model_platform or {1: TENSORFLOW, 2: "other"}.get(one.model_type, "")
+    platform = config.model_platform or {1: TENSORFLOW, 2: "other"}.get(config.model_type, "")
     if not platform:
         raise invalid("Illegal setting neither model_type(deprecated) nor model_platform.")
     if platform not in (TENSORFLOW, *flags.servable):
         raise invalid(
-            f"Model {one.name} has model_platform {platform!r}, which this server does not have; "
-            f"it has: {', '.join((TENSORFLOW, *flags.servable))}. Custom ones are named when the "
-            "server is started: --servable=module:Class."
+            f"Model {config.name} has model_platform {platform!r}, which this server does not "
+            f"have; it has: {', '.join((TENSORFLOW, *flags.servable))}. Custom ones are named when "
+            "the server is started: --servable=module:Class."
         )
     return platform
 
 
-def _policy(one: Any) -> VersionPolicy:
-    policy = one.model_version_policy
+def _policy(config: Any) -> VersionPolicy:
+    policy = config.model_version_policy
     kind = policy.WhichOneof("policy_choice")
     if kind == "all":
         return VersionPolicy(latest=None)
@@ -135,7 +135,7 @@ def _policy(one: Any) -> VersionPolicy:
 
 
 def base_paths(settings: Mapping[str, ModelSettings]) -> set[str]:
-    return {one.base_path for one in settings.values()}
+    return {model.base_path for model in settings.values()}
 
 
 def check_base_paths(settings: Mapping[str, ModelSettings], allowed: Collection[str]) -> None:
@@ -144,11 +144,11 @@ def check_base_paths(settings: Mapping[str, ModelSettings], allowed: Collection[
     Links are followed first: what counts is where a path leads.
     """
     inside = [_real(path) for path in allowed]
-    for name, one in settings.items():
-        if not any(_is_below(_real(one.base_path), path) for path in inside):
+    for name, model in settings.items():
+        if not any(_is_below(_real(model.base_path), path) for path in inside):
             raise StatusError.of(
                 "PERMISSION_DENIED",
-                f"Model {name} has base_path {one.base_path}, which is not below "
+                f"Model {name} has base_path {model.base_path}, which is not below "
                 f"{' or '.join(sorted(allowed)) or 'any base path of the start'}. To let callers "
                 "name it, start the server with --reload_config_base_path=DIR, or ask for tokens: "
                 "--auth_tokens_file=FILE.",

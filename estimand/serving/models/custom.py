@@ -55,6 +55,18 @@ class CustomServable(abc.ABC):
 
     `call` may run on several threads at the same time. Exceptions it raises are answered with
     INTERNAL; ValueError and KeyError with INVALID_ARGUMENT, for they say the request is wrong.
+
+    >>> class Half(CustomServable):
+    ...     @classmethod
+    ...     def load(cls, directory):
+    ...         return cls()
+    ...     def signatures(self):
+    ...         numbers = {"x": tf.TensorSpec([None], tf.float32)}
+    ...         return {"serving_default": ServableSignature(inputs=numbers, outputs=numbers)}
+    ...     def call(self, signature, inputs):
+    ...         return {"x": inputs["x"] / 2}
+    >>> Half.load("models/half/1").call("serving_default", {"x": tf.constant([4.0])})["x"].numpy()
+    array([2.], dtype=float32)
     """
 
     rows_are_independent = False
@@ -88,18 +100,18 @@ def find_class(name: str) -> type[CustomServable]:
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        servable_class = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise ConfigError(
             f"--servable={name} cannot be imported: {error}. Start the server in the directory "
             "of the module, or install its package."
         ) from error
-    if not (isinstance(found, type) and issubclass(found, CustomServable)):
+    if not (isinstance(servable_class, type) and issubclass(servable_class, CustomServable)):
         raise ConfigError(
-            f"--servable={name} is {found!r}; it has to be a class derived from "
+            f"--servable={name} is {servable_class!r}; it has to be a class derived from "
             "estimand.serving.CustomServable."
         )
-    return found
+    return servable_class
 
 
 class CustomAdapter:
@@ -114,13 +126,14 @@ class CustomAdapter:
         self._programs: dict[tuple[Any, ...], Program] = {}
         self._servable = kind.load(directory)
         self.signature_defs = {
-            name: _definition(name, one) for name, one in self._servable.signatures().items()
+            name: _definition(name, signature)
+            for name, signature in self._servable.signatures().items()
         }
         self.signatures = {n: Signature.of(n, d) for n, d in self.signature_defs.items()}
         self._signature_of = {
             slot.tensor: name
-            for name, one in self.signatures.items()
-            for slot in (*one.inputs.values(), *one.outputs.values())
+            for name, signature in self.signatures.items()
+            for slot in (*signature.inputs.values(), *signature.outputs.values())
         }
 
     def prepare(self) -> None:
@@ -134,6 +147,8 @@ class CustomAdapter:
                     self._programs.clear()
                 self._programs[key] = self._make_program(tuple(inputs), tuple(outputs))
             return self._programs[key]
+
+    made_program = program  # which is quickly done
 
     def close(self) -> None:
         self._programs.clear()
@@ -150,8 +165,8 @@ class CustomAdapter:
             named: dict[str, dict[str, np.ndarray]] = {name: {} for name, _ in wanted}
             for (name, slot), array in zip(sources, arrays, strict=True):
                 named[name][slot.alias] = array
-            found = {name: self._answer(name, given) for name, given in named.items()}
-            return [_array(name, slot, found[name]) for name, slot in wanted]
+            answers = {name: self._answer(name, given) for name, given in named.items()}
+            return [_array(name, slot, answers[name]) for name, slot in wanted]
 
         rows_are_free = all(slot.shape and slot.shape[0] == -1 for slot in (*inputs, *outputs))
         return Program(call, joins=Joins() if rows_are_free and self._may_join else None)
@@ -163,25 +178,25 @@ class CustomAdapter:
             raise invalid(f"{type(error).__name__}: {error}") from error
 
 
-def _array(signature: str, slot: Slot, found: Mapping[str, Any]) -> np.ndarray:
-    if slot.alias not in found:
+def _array(signature: str, slot: Slot, answer: Mapping[str, Any]) -> np.ndarray:
+    if slot.alias not in answer:
         raise StatusError.of(
             "INTERNAL",
             f"The servable's answer to {signature!r} has no output {slot.alias!r}; it has: "
-            f"{', '.join(sorted(found))}.",
+            f"{', '.join(sorted(answer))}.",
         )
     if slot.kind is not None and slot.kind.hasobject:
-        array = np.asarray(found[slot.alias])
+        array = np.asarray(answer[slot.alias])
         if array.dtype.kind == "U":
             array = np.char.encode(array, "utf-8")
         return array.astype(np.object_)
-    return np.asarray(found[slot.alias], slot.kind)
+    return np.asarray(answer[slot.alias], slot.kind)
 
 
-def _definition(name: str, one: ServableSignature) -> Any:
+def _definition(name: str, signature: ServableSignature) -> Any:
     saved_model = tf.compat.v1.saved_model
-    definition = saved_model.build_signature_def(method_name=one.method)
-    for place, specs in (("inputs", one.inputs), ("outputs", one.outputs)):
+    definition = saved_model.build_signature_def(method_name=signature.method)
+    for place, specs in (("inputs", signature.inputs), ("outputs", signature.outputs)):
         for alias, spec in specs.items():
             info = getattr(definition, place)[alias]
             info.name = f"{name}/{place}/{alias}:0"

@@ -40,10 +40,10 @@ def explained(error: BaseException) -> StatusError | None:
 Start the server with --load_op_library=PATH, the .so file that has it."
     """
     for pattern in _MISSING:
-        if found := pattern.search(str(error)):
+        if match := pattern.search(str(error)):
             return StatusError.of(
                 "NOT_FOUND",
-                f"The model uses the operation {found[1]!r}, which neither TensorFlow nor a "
+                f"The model uses the operation {match[1]!r}, which neither TensorFlow nor a "
                 "loaded library has. Start the server with --load_op_library=PATH, the .so file "
                 "that has it.",
             )

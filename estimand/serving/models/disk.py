@@ -19,23 +19,23 @@ def versions(base_path: str) -> dict[int, str]:
     >>> sorted(versions(base))
     [1, 123]
     """
-    found = {}
+    directories = {}
     for name in sorted(_children(base_path)):
         if _NUMBER.fullmatch(name):
-            found[int(name)] = os.path.join(base_path, name)
-    return found
+            directories[int(name)] = os.path.join(base_path, name)
+    return directories
 
 
 def contents(path: str) -> tuple[tuple[str, int, int], ...]:
     """What there is below a local directory: names, sizes and times; nothing of other places."""
-    found = []
+    files = []
     for folder, _, names in os.walk(path):
         for name in names:
             file = os.path.join(folder, name)
             with contextlib.suppress(OSError):  # gone meanwhile
                 facts = os.stat(file)
-                found.append((file, facts.st_size, facts.st_mtime_ns))
-    return tuple(sorted(found))
+                files.append((file, facts.st_size, facts.st_mtime_ns))
+    return tuple(sorted(files))
 
 
 def _children(path: str) -> list[str]:

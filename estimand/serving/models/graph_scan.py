@@ -52,7 +52,9 @@ def needs_default_executor(graph: Any) -> bool:
 def places_beside_the_cpu(graph: Any) -> bool:
     """Whether any operation is placed on a device that is no CPU."""
     devices = {node.device for node in _all_nodes(graph)} - {""}
-    return any(tf.DeviceSpec.from_string(one).device_type not in (None, "CPU") for one in devices)
+    return any(
+        tf.DeviceSpec.from_string(device).device_type not in (None, "CPU") for device in devices
+    )
 
 
 def changes_state(graph: Any, fetches: Iterable[str]) -> bool:
@@ -68,7 +70,7 @@ def _all_nodes(graph: Any) -> Iterator[Any]:
 
 def reachable(graph: Any, fetches: Iterable[str]) -> Iterator[Any]:
     nodes = {node.name: node for node in graph.node}
-    functions = {one.signature.name: one for one in graph.library.function}
+    functions = {function.signature.name: function for function in graph.library.function}
     waiting = [name.partition(":")[0] for name in fetches]
     seen = set(waiting)
     called: set[str] = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -12,10 +13,13 @@ import numpy as np
 
 from estimand.serving.batching.batches import BatchSettings
 from estimand.serving.batching.lane import Lane, Waiting
+from estimand.serving.batching.lane_to_come import LaneToCome
 from estimand.serving.json.slots import PlainSignature
 from estimand.serving.models.programs import Program
 from estimand.serving.models.servable import Servable, Slot
 from estimand.serving.status import StatusError
+
+_MOST_CHOICES = 8
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,16 @@ class LoadedVersion:
         self.servable = servable
         self.plans: dict[object, object] = {}  # of `predicting`; go with the version
         self.plain_signatures = {
-            key: PlainSignature.of(one) for key, one in servable.signatures.items()
+            key: PlainSignature.of(signature) for key, signature in servable.signatures.items()
         }
+        self.metadata_json: bytes | None = None  # kept when it was asked for first
+        # Of large answers one at a time: more would leave less of Python's time to the event loop.
+        self.writing = asyncio.Semaphore(1)
         self._running = running
         self._batches = batches
         self._lanes: dict[Program, Lane] = {}
+        self._lanes_to_come: dict[object, LaneToCome] = {}
+        self._choices: set[object] = set()
         self._users = 0
         self._unused: asyncio.Event | None = None
 
@@ -76,8 +85,38 @@ class LoadedVersion:
             self._unused = asyncio.Event()
             await self._unused.wait()
 
-    def lane(self, inputs: Sequence[Slot], outputs: Sequence[Slot]) -> Lane:
-        program = self.servable.program(inputs, outputs)
+    def has_room_for(self, choice: object) -> bool:
+        """Whether these of a signature's outputs may have a program of their own. What clients
+        choose decides how many that would be."""
+        if choice not in self._choices and len(self._choices) < _MOST_CHOICES:
+            self._choices.add(choice)
+        return choice in self._choices
+
+    def lane(self, inputs: Sequence[Slot], outputs: Sequence[Slot]) -> Lane | LaneToCome:
+        program = self.servable.made_program(inputs, outputs)
+        if program is not None:
+            return self._lane_of(program)
+        key = (*(slot.tensor for slot in inputs), "", *(slot.tensor for slot in outputs))
+        to_come = self._lanes_to_come.get(key)
+        if to_come is None:
+            making = asyncio.ensure_future(self._make(inputs, outputs))
+            to_come = LaneToCome(making, self._running.waiting.limit)
+            self._lanes_to_come[key] = to_come
+            making.add_done_callback(functools.partial(self._is_made, key))
+        return to_come
+
+    def _is_made(self, key: object, making: asyncio.Future[Lane]) -> None:
+        del self._lanes_to_come[key]
+        if making.cancelled() or making.exception() is not None:
+            self.plans.clear()  # whoever asks again, asks for it to be tried again
+
+    async def _make(self, inputs: Sequence[Slot], outputs: Sequence[Slot]) -> Lane:
+        loop = asyncio.get_running_loop()
+        with self:  # it must not be unloaded meanwhile
+            make = self.servable.program
+            return self._lane_of(await loop.run_in_executor(None, make, inputs, outputs))
+
+    def _lane_of(self, program: Program) -> Lane:
         lane = self._lanes.get(program)
         if lane is None:
             if len(self._lanes) > 128:  # of programs that the servable has since dropped

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from typing import Any
 
 from estimand.serving.flags import Flags
 from estimand.serving.grpc import text_protos
@@ -18,6 +19,13 @@ from estimand.serving.status import not_found
 # An export with this file says that its rows do not depend on each other.
 STATEMENT = os.path.join("assets.extra", "rows_are_independent")
 _SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+
+
+def own_batching_parameters(flags: Flags, path: str) -> Any:
+    """A version's BatchingParameters, if it may have and has some; else None."""
+    file = os.path.join(path, "batching_params.pbtxt")
+    may_have = flags.enable_batching and flags.enable_per_model_batching_parameters
+    return text_protos.read_batching_parameters(file) if may_have and os.path.exists(file) else None
 
 
 class Opener:

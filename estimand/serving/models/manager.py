@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,7 +19,7 @@ from estimand.serving.models import config as model_config
 from estimand.serving.models import warmup
 from estimand.serving.models.config import ModelSettings
 from estimand.serving.models.loaded_version import LoadedVersion, Running
-from estimand.serving.models.loader import Opener
+from estimand.serving.models.loader import Opener, own_batching_parameters
 from estimand.serving.models.model import Loading, Model
 from estimand.serving.probing.prober import Prober
 from estimand.serving.status import (
@@ -157,13 +156,13 @@ class Manager:
             self._check_labels(settings, new)
             for name in self.settings.keys() - settings.keys():
                 self.models[name].retire()
-            for name, one in settings.items():
+            for name, wanted in settings.items():
                 if name in self.models:
-                    self.models[name].configure(one)
+                    self.models[name].configure(wanted)
                 else:
-                    self.models[name] = Model(one, self._loading)
+                    self.models[name] = Model(wanted, self._loading)
             self.settings = settings
-            self.requests.configure({n: one.log for n, one in settings.items() if one.log})
+            self.requests.configure({n: wanted.log for n, wanted in settings.items() if wanted.log})
             await asyncio.gather(*(self.models[name].poll() for name in settings))
             waits = (self.models[name].one_available_or_failed() for name in new)
             await asyncio.gather(*waits)
@@ -195,12 +194,12 @@ class Manager:
     async def _set_labels(self, settings: dict[str, ModelSettings]) -> StatusError | None:
         """Those that can be; what is wrong with the first that cannot."""
         problem = None
-        for name, one in settings.items():
+        for name, wanted in settings.items():
             model = self.models[name]
-            if any(not model.is_available(number) for number in one.labels.values()):
+            if any(not model.is_available(number) for number in wanted.labels.values()):
                 await self._settled(model)
             labels = {}
-            for label, number in one.labels.items():
+            for label, number in wanted.labels.items():
                 try:
                     self._check_label(model, label, number)
                     labels[label] = number
@@ -213,9 +212,9 @@ class Manager:
 
     def _set_late_labels(self) -> None:
         """Of versions that could not be loaded at first, and now are."""
-        for name, one in self.settings.items():
+        for name, wanted in self.settings.items():
             model = self.models[name]
-            for label, number in one.labels.items():
+            for label, number in wanted.labels.items():
                 if model.is_available(number):
                     model.labels[label] = number
 
@@ -276,6 +275,8 @@ class Manager:
                     if str(error) != told:
                         told = str(error)
                         log.error("%s", error)
+                except Exception:  # the next look may find something else
+                    log.exception("%s failed", action.__name__)
 
         self._tasks.append(asyncio.create_task(loop(), name=action.__name__))
 
@@ -323,11 +324,8 @@ class Manager:
 
     def _batches_of(self, path: str) -> BatchSettings:
         """The settings of one version: its own, if it may have and has some."""
-        file = os.path.join(path, "batching_params.pbtxt")
-        own = self.flags.enable_batching and self.flags.enable_per_model_batching_parameters
-        if own and os.path.exists(file):
-            return BatchSettings.of(text_protos.read_batching_parameters(file), self.cpus)
-        return self.running.batches
+        own = own_batching_parameters(self.flags, path)
+        return self.running.batches if own is None else BatchSettings.of(own, self.cpus)
 
     async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:
         loop = asyncio.get_running_loop()

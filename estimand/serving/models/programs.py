@@ -8,12 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from estimand.serving.status import invalid
+
 # Multi-request batches that must give the rows' own answers before batches are believed in.
 _CHECKS_AT_FIRST = 3
 _CHECK_AGAIN_EVERY = 2000
 _FIRST_CALLS = 2  # TensorFlow prepares the graph in them
 # Longer than what is run in the event loop itself.
 NEVER_INLINE_SECONDS = 0.003
+_ABOUT = 1.25  # times as wide is about as wide
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,16 @@ class Program:
         self._calls = 0
         self._batches = 0
         self._seconds: dict[int, float] = {}  # by the number of bits of the number of rows
+        # By the same: how much a row had, at most, in a call that was quick.
+        self._widths: dict[int, float] = {}
 
     def run(self, arrays: Sequence[np.ndarray], rows: int = 1) -> list[np.ndarray]:
         started = time.perf_counter()
-        results = self._call(*arrays)
-        self._learn(time.perf_counter() - started, rows)
+        try:
+            results = self._call(*arrays)
+        except UnicodeDecodeError as error:  # of TensorFlow's message, which quotes the request
+            raise invalid(error.object.decode("utf-8", "replace")) from error
+        self._learn(time.perf_counter() - started, rows, arrays)
         if bytes in map(type, results):  # a single string comes without its array
             results = [np.array(r, object) if isinstance(r, bytes) else r for r in results]
         if self._picks is None:
@@ -81,8 +89,17 @@ class Program:
 
     def expected_seconds(self, rows: int) -> float:
         """About how long a call with so many rows takes; infinite while nothing is known."""
-        found = self._seconds.get(rows.bit_length())
-        return self._guess(rows) if found is None else found
+        measured = self._seconds.get(rows.bit_length())
+        return self._guess(rows) if measured is None else measured
+
+    def knows_size(self, arrays: Sequence[np.ndarray], rows: int) -> bool:
+        """Whether `expected_seconds` is true of them: rows that are wider than any that were quick
+        may take any time."""
+        width = self._widths.get(rows.bit_length())
+        if width is None:
+            width = min(self._widths.values(), default=0.0)
+        most = _ABOUT * width * (rows or 1)
+        return sum([array.size for array in arrays]) <= most and _size(arrays) <= most
 
     def _guess(self, rows: int) -> float:
         """From calls with other numbers of rows: more take longer, but not per row."""
@@ -100,10 +117,14 @@ class Program:
         self._batches += 1
         return self._batches <= _CHECKS_AT_FIRST or self._batches % _CHECK_AGAIN_EVERY == 0
 
-    def _learn(self, seconds: float, rows: int) -> None:
+    def _learn(self, seconds: float, rows: int, arrays: Sequence[np.ndarray]) -> None:
         self._calls += 1
         seconds = max(seconds, self._shortest)
         bits = rows.bit_length()
+        if seconds < NEVER_INLINE_SECONDS:
+            width = _size(arrays) / (rows or 1)
+            if width > self._widths.get(bits, -1.0):
+                self._widths[bits] = width
         before = self._seconds.get(bits)
         if self._calls <= _FIRST_CALLS:
             self._seconds = {bits: seconds}
@@ -112,6 +133,18 @@ class Program:
         else:
             # On a busy machine most calls are interrupted, and the shortest ones tell the truth.
             self._seconds[bits] = before + 0.02 * (min(seconds, 2 * before) - before)
+
+
+def _size(arrays: Sequence[np.ndarray]) -> int:
+    """Values, or bytes where these are what is worked on.
+
+    >>> _size([np.zeros([2, 3]), np.array([b"four"], object)])
+    10
+    """
+    size = 0
+    for array in arrays:
+        size += sum(map(len, array.ravel().tolist())) if array.dtype.hasobject else array.size
+    return size
 
 
 def same_rows(left: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> bool:

@@ -97,17 +97,17 @@ class Servable:
         self._lock = threading.Lock()
 
     def program(self, inputs: Sequence[Slot], outputs: Sequence[Slot]) -> Program:
-        """What computes these outputs from these inputs; made once."""
-        key = (tuple(slot.tensor for slot in inputs), tuple(slot.tensor for slot in outputs))
-        found = self._programs.get(key)
-        if found is not None:
-            return found
+        """What computes these outputs from these inputs; made once, which can take seconds."""
+        key = _key(inputs, outputs)
         with self._lock:
             if key not in self._programs:
                 self._programs[key] = self._make_program(key, inputs, outputs)
                 if len(self._programs) > _MAX_PROGRAMS:
                     self._programs.popitem(last=False)
             return self._programs[key]
+
+    def made_program(self, inputs: Sequence[Slot], outputs: Sequence[Slot]) -> Program | None:
+        return self._programs.get(_key(inputs, outputs))
 
     def prepare(self) -> None:
         """Make the program of each signature, so that no request has to wait for it."""
@@ -167,13 +167,17 @@ class Servable:
             self._hold.release()
 
 
+def _key(inputs: Sequence[Slot], outputs: Sequence[Slot]) -> tuple[tuple[str, ...], ...]:
+    return tuple(slot.tensor for slot in inputs), tuple(slot.tensor for slot in outputs)
+
+
 def _has_free_rows(slot: Slot) -> bool:
     return bool(slot.shape) and slot.shape is not None and slot.shape[0] == -1
 
 
 def _slots(infos: Any) -> dict[str, Slot]:
     """By name; one for each part of what is sparse or ragged."""
-    found = {}
+    slots = {}
     for alias in sorted(infos):
         info = infos[alias]
         kind = info.WhichOneof("encoding")
@@ -187,16 +191,16 @@ def _slots(infos: Any) -> dict[str, Slot]:
             names = part_names(alias, "sparse", 3)
         elif kind == "composite_tensor":
             components = info.composite_tensor.components
-            parts = tuple((one.name, one.dtype) for one in components)
+            parts = tuple((component.name, component.dtype) for component in components)
             names = part_names(alias, "ragged", len(parts))
         else:
-            found[alias] = _slot(alias, info)
+            slots[alias] = _slot(alias, info)
             continue
         for name, (tensor, number) in zip(names, parts, strict=True):
             known = tensors.KINDS.get(number)
             # Without a shape: rows of several requests cannot be put one after the other.
-            found[name] = Slot(name, tensor, number, known and known[0], None)
-    return found
+            slots[name] = Slot(name, tensor, number, known and known[0], None)
+    return slots
 
 
 def _slot(alias: str, info: Any) -> Slot:

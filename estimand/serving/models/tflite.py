@@ -60,11 +60,11 @@ class TfliteModel(CustomServable):
             inputs, outputs = runner.get_input_details(), runner.get_output_details()
             made[name] = ServableSignature(_specs(inputs), _specs(outputs))
         inputs, outputs = _details(interpreter)
-        for name, one in self._of_the_graph.items():
+        for name, signature in self._of_the_graph.items():
             made[name] = ServableSignature(
-                _specs({alias: inputs[tensor] for alias, tensor in one.inputs.items()}),
-                _specs({alias: outputs[tensor] for alias, tensor in one.outputs.items()}),
-                one.method,
+                _specs({alias: inputs[tensor] for alias, tensor in signature.inputs.items()}),
+                _specs({alias: outputs[tensor] for alias, tensor in signature.outputs.items()}),
+                signature.method,
             )
         if _DEFAULT not in made and len(made) == 1:
             made[_DEFAULT] = next(iter(made.values()))
@@ -92,9 +92,9 @@ class TfliteModel(CustomServable):
             name = signature if signature in self._names else self._names[0]
             answer: Mapping[str, Any] = interpreter.get_signature_runner(name)(**inputs)
             return answer
-        one = self._of_the_graph.get(signature) or next(iter(self._of_the_graph.values()))
+        of_the_graph = self._of_the_graph.get(signature) or next(iter(self._of_the_graph.values()))
         there, outputs = _details(interpreter)
-        given = [(there[tensor], inputs[alias]) for alias, tensor in one.inputs.items()]
+        given = [(there[tensor], inputs[alias]) for alias, tensor in of_the_graph.inputs.items()]
         for detail, array in given:
             if array.shape != tuple(detail["shape"]):
                 interpreter.resize_tensor_input(detail["index"], array.shape)
@@ -104,7 +104,7 @@ class TfliteModel(CustomServable):
         interpreter.invoke()
         return {
             alias: interpreter.get_tensor(outputs[tensor]["index"])
-            for alias, tensor in one.outputs.items()
+            for alias, tensor in of_the_graph.outputs.items()
         }
 
     def _make(self) -> Any:
@@ -118,29 +118,31 @@ class TfliteModel(CustomServable):
 def _details(interpreter: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Of the inputs and of the outputs, by name."""
     inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
-    return {one["name"]: one for one in inputs}, {one["name"]: one for one in outputs}
+    return {detail["name"]: detail for detail in inputs}, {
+        detail["name"]: detail for detail in outputs
+    }
 
 
 def _signatures_of_graph(interpreter: Any, described: Mapping[str, Any]) -> dict[str, _OfTheGraph]:
     inputs, outputs = _details(interpreter)
     if not described:
         return {_DEFAULT: _OfTheGraph({n: n for n in inputs}, {n: n for n in outputs})}
-    found = {}
+    signatures = {}
     for name, definition in described.items():
-        one = _OfTheGraph(
+        signature = _OfTheGraph(
             {alias: _tensor(name, info, inputs) for alias, info in definition.inputs.items()},
             {alias: _tensor(name, info, outputs) for alias, info in definition.outputs.items()},
             definition.method_name or PREDICT,
         )
         # An input that nobody sets would keep what the request before it had.
-        left = inputs.keys() - one.inputs.values()
+        left = inputs.keys() - signature.inputs.values()
         if left:
             raise invalid(
                 f"Signature {name!r} in the metadata of the TFLite model gives no value to its "
                 f"input tensor{'s'[: len(left) > 1]} {', '.join(sorted(left))}."
             )
-        found[name] = one
-    return found
+        signatures[name] = signature
+    return signatures
 
 
 def _tensor(signature: str, info: Any, there: Iterable[str]) -> str:
@@ -156,6 +158,8 @@ def _tensor(signature: str, info: Any, there: Iterable[str]) -> str:
 
 def _specs(details: Mapping[str, Mapping[str, Any]]) -> dict[str, tf.TensorSpec]:
     return {
-        name: tf.TensorSpec([None if n < 0 else n for n in one["shape_signature"]], one["dtype"])
-        for name, one in details.items()
+        name: tf.TensorSpec(
+            [None if n < 0 else n for n in detail["shape_signature"]], detail["dtype"]
+        )
+        for name, detail in details.items()
     }

@@ -33,22 +33,22 @@ def signature_defs(model: bytes) -> dict[str, Any]:
 
 
 def _from_map(data: bytes) -> dict[str, Any]:
-    found = flexbuffers.GetRoot(data).AsMap
+    definitions = flexbuffers.GetRoot(data).AsMap
     kind = type(tf.compat.v1.saved_model.build_signature_def())
     return {
         key.AsKey: kind.FromString(value.AsBlob if value.IsBlob else value.AsStringBytes)
-        for key, value in zip(found.Keys, found.Values, strict=True)
+        for key, value in zip(definitions.Keys, definitions.Values, strict=True)
     }
 
 
 def _signature_data(model: bytes) -> bytes | None:
     root = flatbuffers.table.Table(model, struct.unpack_from("<I", model)[0])
     buffers = _tables(root, _MODEL_BUFFERS)
-    for one in _tables(root, _MODEL_METADATA):
-        place = _field(one, _METADATA_NAME)
-        if place and one.String(place) == NAME.encode():
-            at = _field(one, _METADATA_BUFFER)
-            number = one.Get(flatbuffers.number_types.Uint32Flags, at) if at else 0
+    for metadata in _tables(root, _MODEL_METADATA):
+        place = _field(metadata, _METADATA_NAME)
+        if place and metadata.String(place) == NAME.encode():
+            at = _field(metadata, _METADATA_BUFFER)
+            number = metadata.Get(flatbuffers.number_types.Uint32Flags, at) if at else 0
             return _bytes(buffers[number], _BUFFER_DATA)
     return None
 

@@ -11,6 +11,7 @@ from estimand.serving.status import invalid
 
 FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 MAX_RECORDS = 1000
+_METHODS = {"classify_log": inferring.CLASSIFY, "regress_log": inferring.REGRESS}
 
 
 def read(directory: str) -> list[Any]:
@@ -44,11 +45,14 @@ async def _answer(version: LoadedVersion, record: Any) -> None:
             version, request.model_spec.signature_name, tuple(request.output_filter)
         )
         await plan.lane.run(predicting.decode_inputs(plan, request.inputs))
-    elif kind == "classify_log":
-        await inferring.classify(version, request.model_spec.signature_name, request.input, None)
-    elif kind == "regress_log":
-        await inferring.regress(version, request.model_spec.signature_name, request.input, None)
+        return
+    if kind in _METHODS:
+        name = request.model_spec.signature_name
+        questions = inferring.plan_for(version, _METHODS[kind], name)
     elif kind == "multi_inference_log":
-        await inferring.multi_inference(version, request, None)
+        questions = inferring.plan_for_tasks(version, request.tasks, False)
     else:
         raise invalid(f"Unsupported log_type for warmup: {kind}")
+    examples = inferring.serialized_examples(request.input)
+    outputs = await questions.lane.run(questions.feeds(examples))
+    list(questions.results(outputs, len(examples)))  # which fails where an answer would

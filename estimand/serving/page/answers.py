@@ -63,14 +63,14 @@ class PageAnswers:
         return status.status(self._manager, self._metrics, is_ready)
 
     async def describe(self, version: LoadedVersion) -> dict[str, Any]:
-        found = self._described.get(version)
-        if found is None:
+        description = self._described.get(version)
+        if description is None:
             # A large graph takes a while to look through.
-            found = await asyncio.to_thread(
+            description = await asyncio.to_thread(
                 forms.describe, version.name, version.number, version.servable
             )
-            self._described[version] = found
-        return found
+            self._described[version] = description
+        return description
 
     async def _asked_for(self, query: str) -> dict[str, Any]:
         asked = {key: values[-1] for key, values in parse_qs(query).items()}
@@ -108,6 +108,8 @@ def _hashes(page: str, tag: str) -> str:
     >>> _hashes("<style>a{}</style>", "style")[:12]
     "'sha256-X1Ru"
     """
-    found = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
-    digests = (base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in found)
+    contents = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+    digests = (
+        base64.b64encode(hashlib.sha256(content.encode()).digest()).decode() for content in contents
+    )
     return " ".join(f"'sha256-{digest}'" for digest in digests)

@@ -27,10 +27,10 @@ def describe(name: str, number: int, servable: Servable) -> dict[str, Any]:
     """The signatures of a version, each with the body of a request that it would accept."""
     graph = getattr(servable, "graph", None)  # what is no SavedModel has none
     features = example_features(graph) if graph is not None else {}
-    found = {}
+    signatures = {}
     for key, signature in sorted(servable.signatures.items()):
         described = describe_signature(signature.definition)
-        found[key] = {
+        signatures[key] = {
             "method": described["method"],
             "action": _ACTIONS.get(described["method"], "predict"),
             "inputs": described["inputs"],
@@ -38,7 +38,7 @@ def describe(name: str, number: int, servable: Servable) -> dict[str, Any]:
             "features": features if takes_examples(described["inputs"]) else {},
             **_request(key, described, features),
         }
-    return {"model": name, "version": str(number), "signatures": found, "features": features}
+    return {"model": name, "version": str(number), "signatures": signatures, "features": features}
 
 
 def _request(
@@ -158,7 +158,7 @@ def _example(row: Mapping[str, Any]) -> bytes:
         elif isinstance(values[0], float):
             feature.float_list.value.extend(values)
         else:
-            feature.bytes_list.value.extend(str(one).encode() for one in values)
+            feature.bytes_list.value.extend(str(item).encode() for item in values)
     return example.SerializeToString()
 
 
@@ -169,14 +169,14 @@ def pretty(value: Any, indent: str = "") -> str:
     {"instances": [{"a": [1, 2], "b": 3}]}
     """
     line = json.dumps(value)
-    plain = isinstance(value, list) and not any(isinstance(one, list | dict) for one in value)
+    plain = isinstance(value, list) and not any(isinstance(inner, list | dict) for inner in value)
     if len(line) + len(indent) <= _LINE or plain or not isinstance(value, list | dict):
         return line
     deeper = indent + "  "
     if isinstance(value, dict):
-        parts = [f"{json.dumps(key)}: {pretty(one, deeper)}" for key, one in value.items()]
+        parts = [f"{json.dumps(key)}: {pretty(inner, deeper)}" for key, inner in value.items()]
         opening, closing = "{}"
     else:
-        parts = [pretty(one, deeper) for one in value]
+        parts = [pretty(inner, deeper) for inner in value]
         opening, closing = "[]"
     return f"{opening}\n" + ",\n".join(deeper + part for part in parts) + f"\n{indent}{closing}"

@@ -27,7 +27,7 @@ def status(manager: Manager, metrics: Metrics, is_ready: bool) -> dict[str, Any]
 
 
 def _model(model: Model, counted: dict[str, Any]) -> dict[str, Any]:
-    versions = sorted(model.versions.values(), key=lambda one: -one.number)
+    versions = sorted(model.versions.values(), key=lambda version: -version.number)
     return {
         "name": model.name,
         "problem": model.problem,

@@ -22,9 +22,9 @@ def memory_to_give() -> int:
 
 def _free_in_machine() -> float:
     with contextlib.suppress(OSError):
-        found = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
-        if found:
-            return int(found[1]) * 1024
+        match = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
+        if match:
+            return int(match[1]) * 1024
     return float("inf")
 
 
@@ -59,5 +59,14 @@ def be_harmless(limit: int, hurry: bool) -> None:
 
 
 def _data_of_this_process() -> int:
-    found = re.search(r"VmData:\s*(\d+) kB", Path("/proc/self/status").read_text())
-    return int(found[1]) * 1024 if found else 0
+    match = re.search(r"VmData:\s*(\d+) kB", Path("/proc/self/status").read_text())
+    return int(match[1]) * 1024 if match else 0
+
+
+def seconds_without_processor(pid: int) -> float:
+    """How long a process, or the thread of it that waited most, was ready and others ran."""
+    longest = 0
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            longest = max(longest, int(file.read_text().split()[1]))
+    return longest / 1e9

@@ -156,13 +156,13 @@ class Prober:
 
     async def _try(self, platform: str, path: str) -> Verdict | None:
         async with self._turn():
-            found = await self._ask(platform, path, True)
-            if found is not None and found.code == "ABORTED":
+            verdict = await self._ask(platform, path, True)
+            if verdict is not None and verdict.code == "ABORTED":
                 # What that executor does not survive, TensorFlow's ordinary one may.
-                found = await self._ask(platform, path, False)
-            if found is not None and found.code:
-                log.error("%s: the process that tried it %s", path, found.text)
-            return found
+                verdict = await self._ask(platform, path, False)
+            if verdict is not None and verdict.code:
+                log.error("%s: the process that tried it %s", path, verdict.text)
+            return verdict
 
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:

@@ -40,10 +40,11 @@ def run(
 
 
 def _try(flags: Flags, platform: str, path: str, single_threaded: bool) -> bool:
-    from estimand.serving.models.loader import Opener
+    from estimand.serving.models.loader import Opener, own_batching_parameters
 
     servable = Opener(flags).open(platform, path, single_threaded)
     servable.prepare()
+    own_batching_parameters(flags, path)
     if flags.enable_model_warmup:
         asyncio.run(_warm_up(servable, path))
     for signature in servable.signatures.values():

@@ -65,6 +65,7 @@ class Verdicts:
         self._known: OrderedDict[str, Verdict] = OrderedDict()
         self._claims: dict[str, object] = {}
         self._loading: dict[str, set[object]] = {}
+        self._suspected: OrderedDict[str, None] = OrderedDict()
 
     async def claim(self, key: str, owner: object = None) -> Claim:
         if key in self._known:
@@ -92,16 +93,24 @@ class Verdicts:
             if not self._loading[key]:
                 del self._loading[key]
 
-    async def has_died(self, owner: object, how: str) -> None:
-        """`how` if it was a crash: then what it was just loading is to blame."""
-        for key, other in list(self._claims.items()):
-            if other is owner:
+    async def has_died(self, owner: object, how: str, was_answering: bool = False) -> None:
+        """`how` if it was a crash: then what it was just loading is to blame. If it was answering
+        meanwhile, that may be what it died of; not so the second time."""
+        for key, claimant in list(self._claims.items()):
+            if claimant is owner:
                 await self.release(key, owner)
         for key, owners in list(self._loading.items()):
             if owner in owners:
                 await self.loading(key, False, owner)
-                if how:
+                if how and was_answering and key not in self._suspected:
+                    self._suspect(key)
+                elif how:
                     await self.settle(key, Verdict(code="ABORTED", text=how))
+
+    def _suspect(self, key: str) -> None:
+        self._suspected[key] = None
+        if len(self._suspected) > _MOST:
+            self._suspected.popitem(last=False)
 
 
 def fingerprint(kind: str, path: str) -> str:

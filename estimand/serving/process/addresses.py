@@ -33,6 +33,11 @@ def address_lines(flags: Flags, settings: Mapping[str, Any] | None = None) -> li
         lines.append(_reload_line(flags, settings or {}))
     if flags.host in ("127.0.0.1", "localhost", "::1"):
         return [*lines, "Only this machine can connect. For others: --host=0.0.0.0"]
+    if flags.port and not flags.is_lean:
+        lines.append(
+            "gRPC is served by grpcio, which some floods of HTTP/2 stall for everybody. Against "
+            "peers that you do not know: --grpc_backend=lean"
+        )
     plain = [
         name
         for name, is_open, file in (
@@ -62,10 +67,10 @@ def _reload_line(flags: Flags, settings: Mapping[str, Any]) -> str:
 
 
 def grpc_addresses(flags: Flags) -> list[str]:
-    found = []
+    addresses = []
     if flags.port:
         host = f"[{flags.host}]" if ":" in flags.host else flags.host
-        found.append(f"{host}:{flags.port}")
+        addresses.append(f"{host}:{flags.port}")
     if flags.grpc_socket_path:
-        found.append(f"unix:{flags.grpc_socket_path}")
-    return found
+        addresses.append(f"unix:{flags.grpc_socket_path}")
+    return addresses

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 # Where errors that clients cause are told.
-LOGGERS = ("estimand.serving", "uvicorn.error", "asyncio", "grpc", "grpc._cython.cygrpc")
+LOGGERS = ("estimand.serving", "asyncio", "grpc", "grpc._cython.cygrpc")
 _MOST_KNOWN = 1000
 _PLACE = 3  # parts of a key that say where: logger, file, line
 

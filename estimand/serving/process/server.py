@@ -9,13 +9,19 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from estimand.core.errors import ConfigError, MissingExtraError
 from estimand.serving.flags import Flags
 from estimand.serving.process import log_floods
 from estimand.serving.process.addresses import address_lines, grpc_addresses
+
+if TYPE_CHECKING:
+    from estimand.serving.large_json.by_size import JsonBySize
+    from estimand.serving.models.manager import Manager
+    from estimand.serving.process.worker import Membership
+    from estimand.serving.rest.listener import RestServer
 
 log = logging.getLogger("estimand.serving")
 _SECONDS_TO_UNLOAD = 10.0
@@ -34,8 +40,14 @@ def serve(
 
     `process_is_fresh` says that TensorFlow was imported here, and no more: then the process can be
     forked, and versions are tried at once, without importing TensorFlow once more for that.
+
+    Args:
+      flags: what `estimand serve` takes, as one object.
+      say: called with each line to print.
+      process_is_fresh: whether TensorFlow was imported here and nothing else done.
     """
     flags.check()
+    say = _said_or_not(say)
     if flags.model_config_file and flags.model_base_path:  # as containers' entry points have it
         log.info("--model_base_path is not looked at: there is a --model_config_file.")
     from estimand.serving.process import workers
@@ -59,6 +71,16 @@ def serve(
         return server.is_interrupted
 
 
+def _said_or_not(say: Callable[[str], object]) -> Callable[[str], object]:
+    """A full disk, or a pipe that nobody reads, is no reason not to serve."""
+
+    def try_to_say(line: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            say(line)
+
+    return try_to_say
+
+
 def _look_for_devices() -> None:
     """After probes have a process of their own: CUDA does not survive that one is forked."""
     from estimand.core import lines_of_old, tf_private
@@ -73,7 +95,6 @@ def require_packages() -> None:
         ("grpc_health", "grpcio-health-checking"),
         ("tensorflow_serving", "tensorflow-serving-api"),
         ("orjson", "orjson"),
-        ("uvicorn", "uvicorn"),
         ("httptools", "httptools"),
     ):
         try:
@@ -92,6 +113,7 @@ class _Server:
         from estimand.serving.access.auth import Tokens
         from estimand.serving.access.certificates import Certificates
         from estimand.serving.access.room import Room
+        from estimand.serving.access.visitors import Visitors, most_connections
         from estimand.serving.metrics import Metrics
         from estimand.serving.process.worker import Handed
 
@@ -100,21 +122,22 @@ class _Server:
         self._floods = floods or log_floods.Floods()
         self._metrics = Metrics()
         self._room = Room(flags.max_pending_bytes)
+        self._visitors = Visitors(most_connections())
         self._tokens = Tokens(flags.auth_tokens_file) if flags.auth_tokens_file else None
-        tls, rest_tls = flags.ssl_config_file, flags.rest_api_ssl_config_file
-        self._grpc_tls = Certificates(tls) if tls else None
-        self._rest_tls = Certificates(rest_tls) if rest_tls else None
         self._handed = Handed.take()
-        self._members: Any = None
+        last = self._handed.certificates if self._handed else {}
+        tls, rest_tls = flags.ssl_config_file, flags.rest_api_ssl_config_file
+        self._grpc_tls = Certificates(tls, last.get(tls)) if tls else None
+        self._rest_tls = Certificates(rest_tls, last.get(rest_tls)) if rest_tls else None
+        self._members: Membership | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._ending = asyncio.Event()
         self.is_interrupted = False
         self._serving = True
         self._grpc: Any = None
         self._health: Any = None
-        self._rest: Any = None
-        self._rest_task: asyncio.Task[None] | None = None
-        self._large_json: Any = None
+        self._rest: RestServer | None = None
+        self._large_json: JsonBySize | None = None
 
     async def run(self, settings: Any, host: Any) -> None:
         import numpy as np
@@ -157,7 +180,7 @@ class _Server:
             if self._members is not None:
                 await self._members.leave()
 
-    async def _begin(self, manager: Any, settings: Any) -> None:
+    async def _begin(self, manager: Manager, settings: Any) -> None:
         if self._handed is None:
             await self._listen(manager)
             manager.start(settings)
@@ -190,15 +213,15 @@ class _Server:
 
     # ------------------------------------------------------------ listening
 
-    async def _listen(self, manager: Any) -> None:
+    async def _listen(self, manager: Manager) -> None:
         flags = self._flags
         if flags.port or flags.grpc_socket_path:
             listen = self._listen_lean if flags.is_lean else self._listen_grpc
             await listen(manager)
         if flags.rest_api_port:
-            self._listen_rest(manager)
+            await self._listen_rest(manager)
 
-    async def _listen_grpc(self, manager: Any) -> None:
+    async def _listen_grpc(self, manager: Manager) -> None:
         import grpc
 
         from estimand.serving.grpc.face import GrpcFace, channel_arguments, grpcio_handlers
@@ -206,8 +229,8 @@ class _Server:
         flags = self._flags
         guards = [self._tokens.interceptor(_OPEN_TO_ALL)] if self._tokens else []
         server = grpc.aio.server(interceptors=guards, options=channel_arguments(flags))
-        table = GrpcFace(manager, self._metrics, flags).table()
-        server.add_generic_rpc_handlers(grpcio_handlers(table))
+        face = GrpcFace(manager, self._metrics, flags)
+        server.add_generic_rpc_handlers(grpcio_handlers(face.table(), face.starts()))
         if flags.enable_grpc_healthcheck_service:
             from grpc_health.v1 import health, health_pb2_grpc
 
@@ -227,12 +250,12 @@ class _Server:
         await server.start()
         self._grpc = server
 
-    async def _listen_lean(self, manager: Any) -> None:
+    async def _listen_lean(self, manager: Manager) -> None:
         try:
             import hpack  # noqa: F401
         except ImportError as error:
             raise MissingExtraError("--grpc_backend=lean", "serve", "hpack") from error
-        from estimand.serving.grpc.face import PREDICT, GrpcFace
+        from estimand.serving.grpc.face import GrpcFace
         from estimand.serving.lean.health import Health
         from estimand.serving.lean.limits import Limits
         from estimand.serving.lean.listener import LeanServer
@@ -240,9 +263,10 @@ class _Server:
 
         flags = self._flags
         face = GrpcFace(manager, self._metrics, flags)
-        services = face.table()
-        table: dict[str, Unary | Streaming] = {path: Unary(services[path]) for path in services}
-        table[PREDICT] = Unary(services[PREDICT], face.start_predict)
+        table: dict[str, Unary | Streaming] = {
+            **{path: Unary(answer) for path, answer in face.table().items()},
+            **{path: Unary(start=start) for path, start in face.starts().items()},
+        }
         if flags.enable_grpc_healthcheck_service:
             self._health = Health()
             table |= self._health.table()
@@ -250,6 +274,7 @@ class _Server:
             table,
             Limits.of(flags),
             room=self._room,
+            visitors=self._visitors,
             admits=self._tokens.admits if self._tokens else None,
         )
         tls = self._grpc_tls.context() if self._grpc_tls else None
@@ -268,12 +293,11 @@ class _Server:
                 f"gRPC cannot listen: {error}; is another server there? Set another --port."
             ) from error
 
-    def _listen_rest(self, manager: Any) -> None:
-        import uvicorn
-
-        from estimand.serving.large_json.queue import LargeJson
-        from estimand.serving.rest.face import RestFace
-        from estimand.serving.rest.protocol import PatientProtocol, RestLimits, watch
+    async def _listen_rest(self, manager: Manager) -> None:
+        from estimand.serving.large_json.by_size import JsonBySize
+        from estimand.serving.rest.api import Api
+        from estimand.serving.rest.listener import RestServer
+        from estimand.serving.rest.shared import RestLimits
 
         flags = self._flags
         try:
@@ -283,40 +307,19 @@ class _Server:
                 f"REST cannot listen on {flags.host}:{flags.rest_api_port}: {error}. Set another "
                 "--rest_api_port."
             ) from error
-        large = self._large_json = LargeJson.of(flags)
-        app: Any = RestFace(manager, self._metrics, flags, lambda: self._serving, self._room, large)
-        if self._members is not None:
-            app = self._members.with_fresh_metrics(app)
-        if self._tokens is not None:
-            app = self._tokens.guard_app(app)
-        limits = RestLimits(flags.rest_api_header_timeout_seconds, flags.rest_api_max_header_bytes)
-        config = uvicorn.Config(
-            app,
-            http=PatientProtocol.bounded(limits, self._quick_rest(manager, large)),
-            ws="none",
-            lifespan="off",
-            proxy_headers=False,  # nobody here asks who the client is
-            log_config=None,
-            log_level="error",  # a line for each malformed request is what its sender may want
-            access_log=False,
-            date_header=True,
-            server_header=False,
-            timeout_keep_alive=max(1, round(flags.rest_api_idle_timeout_seconds)),
-            timeout_graceful_shutdown=max(1, round(flags.drain_seconds)),
+        self._large_json = JsonBySize.of(flags)
+        api = Api(
+            manager,
+            self._metrics,
+            flags,
+            lambda: self._serving,
+            self._room,
+            self._large_json,
+            admits=self._tokens.allow if self._tokens else None,
+            refresh=self._members.refresh_metrics if self._members else None,
         )
-        config.load()
-        config.ssl = self._rest_tls.context() if self._rest_tls else None
-        self._rest = _uvicorn_in_our_loop(config)
-        patience = watch(self._rest.server_state.connections, self._room)
-        self._tasks.append(asyncio.create_task(patience, name="slow clients"))
-        self._rest_task = asyncio.create_task(self._rest.serve([listening]), name="rest")
-
-    def _quick_rest(self, manager: Any, large: Any) -> Any:
-        from estimand.serving.rest.predict import RestPredict
-        from estimand.serving.rest.quick import QuickWay
-
-        predict = RestPredict(manager, self._metrics, self._flags, large)
-        return QuickWay(predict, self._tokens.allow if self._tokens else None)
+        self._rest = RestServer(api.start, RestLimits.of(flags), self._room, self._visitors)
+        await self._rest.listen_on(listening, self._rest_tls.context() if self._rest_tls else None)
 
     def _rest_socket(self) -> socket.socket:
         if self._handed and self._handed.rest:
@@ -327,7 +330,7 @@ class _Server:
 
     # ------------------------------------------------------------ health, and the end
 
-    async def _tell_health(self, manager: Any) -> None:
+    async def _tell_health(self, manager: Manager) -> None:
         if self._health is None:
             return
         from grpc_health.v1 import health_pb2
@@ -354,11 +357,12 @@ class _Server:
             await self._health.enter_graceful_shutdown()
         await asyncio.sleep(self._flags.shutdown_delay_seconds)
         ends: list[Any] = []
+        if self._members is not None:
+            ends.append(self._members.is_listening(False))
         if self._grpc is not None:
             ends.append(self._grpc.stop(self._flags.drain_seconds))
-        if self._rest_task is not None:
-            self._rest.should_exit = True
-            ends.append(self._rest_task)
+        if self._rest is not None:
+            ends.append(self._rest.stop(self._flags.drain_seconds))
         await asyncio.gather(*ends, return_exceptions=True)
 
 
@@ -374,19 +378,6 @@ def _first_settings(flags: Flags) -> Any:
         return model_config.from_message(message, flags) or {}
     except StatusError as error:
         raise ConfigError(f"{flags.model_config_file}: {error.text}") from error
-
-
-def _uvicorn_in_our_loop(config: Any) -> Any:
-    import uvicorn
-
-    class InOurLoop(uvicorn.Server):
-        """Signals are ours."""
-
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield
-
-    return InOurLoop(config)
 
 
 def log_to_stderr(verbose: bool) -> None:

@@ -8,11 +8,15 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from estimand.serving.access.certificates import take_over
+from estimand.serving.access.tls import TlsSettings
+from estimand.serving.metrics import Metrics
 from estimand.serving.models import config as model_config
+from estimand.serving.models.manager import Manager
 from estimand.serving.probing.verdicts import Claim, Verdict
 from estimand.serving.process.worker_rpc import Link
 from estimand.serving.process.workers import VARIABLE
@@ -31,6 +35,7 @@ class Handed:
     rest: socket.socket | None = None
     index: int = 0
     replaces: bool = False
+    certificates: Mapping[str, TlsSettings] = field(default_factory=dict)  # by file, the last good
 
     @classmethod
     def take(cls) -> Handed | None:
@@ -42,16 +47,22 @@ class Handed:
         for name in ("link", "grpc", "grpc_unix", "rest"):
             if name in told:
                 told[name] = socket.socket(fileno=told[name])
+        if "certificates" in told:
+            told["certificates"] = take_over(told["certificates"])
         return cls(**told)
 
 
 class Membership:
     """The link to the watcher, for the life of the worker. `end` is called when it is gone."""
 
-    def __init__(self, handed: Handed, manager: Any, metrics: Any, end: Callable[[], None]) -> None:
+    def __init__(
+        self, handed: Handed, manager: Manager, metrics: Metrics, end: Callable[[], None]
+    ) -> None:
         self._manager = manager
         self._metrics = metrics
         self._end = end
+        self._asking = asyncio.Lock()
+        self._next_answer: asyncio.Future[None] | None = None
         self._link = Link(handed.link, {"state": self._state, "apply": self._apply})
 
     async def join(self) -> dict[str, Any] | None:
@@ -68,8 +79,8 @@ class Membership:
     async def leave(self) -> None:
         await self._link.__aexit__()
 
-    async def is_listening(self) -> None:
-        await self._link.call("listening")
+    async def is_listening(self, does: bool = True) -> None:
+        await self._link.call("listening", does)
 
     async def follow(self) -> None:
         """Keeps in mind whether the others are ready, until the watcher is gone."""
@@ -80,18 +91,6 @@ class Membership:
                 async with asyncio.timeout(_SECONDS_BETWEEN_LOOKS):
                     await self._link.closed.wait()
         self._end()
-
-    def with_fresh_metrics(self, app: Any) -> Any:
-        """An ASGI application that asks the other workers before it tells what was counted."""
-
-        async def fresh(scope: Any, receive: Any, send: Any) -> None:
-            path = scope["raw_path"]
-            if path[:4] != b"/v1/" and path not in (b"/livez", b"/readyz"):
-                with contextlib.suppress(StatusError):
-                    await self._refresh_metrics()
-            await app(scope, receive, send)
-
-        return fresh
 
     async def _state(self, _: Any) -> Any:
         return {**self._metrics.state(), "ready": self._manager.is_ready_itself}
@@ -111,8 +110,17 @@ class Membership:
     async def _share_reload(self, config: bytes) -> None:
         await self._link.call("reload", base64.b64encode(config).decode())
 
-    async def _refresh_metrics(self) -> None:
-        self._metrics.others = await self._link.call("others")
+    async def refresh_metrics(self) -> None:
+        """Asks the other workers, before it is told what was counted. Once at a time: all who come
+        meanwhile share the next answer."""
+        if self._next_answer is None:
+            self._next_answer = asyncio.ensure_future(self._ask_others())
+        await asyncio.shield(self._next_answer)
+
+    async def _ask_others(self) -> None:
+        async with self._asking:
+            self._next_answer = None
+            self._metrics.others = await self._link.call("others")
 
 
 class SharedVerdicts:
@@ -123,8 +131,8 @@ class SharedVerdicts:
 
     async def claim(self, key: str) -> Claim:
         answer = await self._link.call("claim", key)
-        found = answer["verdict"]
-        return Claim(None if found is None else Verdict(**found), answer["is_yours"])
+        verdict = answer["verdict"]
+        return Claim(None if verdict is None else Verdict(**verdict), answer["is_yours"])
 
     async def settle(self, key: str, verdict: Verdict) -> None:
         await self._link.call("settle", {"key": key, "verdict": asdict(verdict)})

@@ -19,6 +19,7 @@ import itertools
 import json
 import logging
 import socket
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -31,7 +32,8 @@ Handler = Callable[[Any], Awaitable[Any]]
 
 
 class Link:
-    """One end. `async with` opens it; `closed` is set when the other end is gone."""
+    """One end. `async with` opens it; `closed` is set when the other end is gone, and `heard` is
+    when it said something last, as a time of `time.monotonic`."""
 
     def __init__(self, end: socket.socket, handlers: Mapping[str, Handler]) -> None:
         self._end = end
@@ -40,6 +42,7 @@ class Link:
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._running: set[asyncio.Task[None]] = set()
         self.closed = asyncio.Event()
+        self.heard = time.monotonic()
 
     async def __aenter__(self) -> Link:
         self._end.setblocking(False)
@@ -79,6 +82,7 @@ class Link:
         try:
             with contextlib.suppress(OSError):
                 while line := await self._reader.readline():
+                    self.heard = time.monotonic()
                     self._take(json.loads(line))
         finally:
             self.closed.set()

@@ -17,17 +17,19 @@ import logging
 import os
 import signal
 import socket
-import stat
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import asdict, fields
+from typing import Any, BinaryIO
 
 from estimand.core.errors import ConfigError, EstimandError
+from estimand.serving.access.certificates import Certificates, hand_over
 from estimand.serving.flags import Flags, thread_count
 from estimand.serving.metrics import sum_of_states
 from estimand.serving.probing.verdicts import Verdict, Verdicts
+from estimand.serving.process.nobody_listens import NobodyListens
+from estimand.serving.process.sockets import Sockets, open_sockets
 from estimand.serving.process.worker_rpc import Link
 from estimand.serving.status import StatusError
 
@@ -40,21 +42,6 @@ _SOON = 10.0  # seconds of life; whoever ends before is replaced after a pause
 _LONGEST_PAUSE = 30.0
 # What a program does to itself; others end a process by SIGKILL and SIGTERM.
 _CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGBUS})
-
-
-@dataclass(frozen=True)
-class Sockets:
-    """What the workers are handed. `held` only keeps a port from others."""
-
-    grpc: socket.socket | None = None
-    grpc_unix: socket.socket | None = None
-    rest: socket.socket | None = None
-    held: socket.socket | None = None
-
-    def close(self) -> None:
-        for one in (self.grpc, self.grpc_unix, self.rest, self.held):
-            if one is not None:
-                one.close()
 
 
 def is_worker() -> bool:
@@ -80,60 +67,6 @@ def supervise(flags: Flags, say: Callable[[str], object], addresses: list[str]) 
                 os.unlink(flags.grpc_socket_path)
 
 
-def open_sockets(flags: Flags) -> Sockets:
-    grpc = unix = rest = held = None
-    try:
-        if flags.port and flags.is_lean:
-            grpc = _bound(flags.host, flags.port)
-        elif flags.port:
-            held = _bound(flags.host, flags.port, each_opens_its_own=True)
-        if flags.grpc_socket_path:
-            unix = _bound_at(flags.grpc_socket_path)
-        if flags.rest_api_port:
-            rest = _bound(flags.host, flags.rest_api_port)
-    except OSError as error:
-        Sockets(grpc, unix, rest, held).close()
-        raise ConfigError(
-            f"Cannot listen on {flags.host}: {error}; is another server there? Set another "
-            "--port or --rest_api_port."
-        ) from error
-    return Sockets(grpc, unix, rest, held)
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
-
-
-def _bound(host: str, port: int, *, each_opens_its_own: bool = False) -> socket.socket:
-    """Not listening: the first worker that can answer will. Until then clients are refused, and
-    need not wait; and nobody else gets the port."""
-    if each_opens_its_own:
-        _bound(host, port).close()  # tells whether it is free
-    one = socket.socket(_family(host))
-    try:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if each_opens_its_own:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        one.bind((host, port))
-    except OSError:
-        one.close()
-        raise
-    return one
-
-
-def _bound_at(path: str) -> socket.socket:
-    with contextlib.suppress(FileNotFoundError):
-        if stat.S_ISSOCK(os.stat(path).st_mode):
-            os.unlink(path)  # of a server that was killed
-    one = socket.socket(socket.AF_UNIX)
-    try:
-        one.bind(path)
-    except OSError:
-        one.close()
-        raise
-    return one
-
-
 def arguments(flags: Flags) -> list[str]:
     """The flags of one worker, as its command line.
 
@@ -141,17 +74,17 @@ def arguments(flags: Flags) -> list[str]:
     ['--model_base_path=/m', '--num_workers=2', '--inference_threads=3']
     """
     given: dict[str, Any] = {}
-    for one in fields(flags):
-        value = getattr(flags, one.name)
-        if value != one.default:
-            given[one.name] = value
+    for flag in fields(flags):
+        value = getattr(flags, flag.name)
+        if value != flag.default:
+            given[flag.name] = value
     given.setdefault("inference_threads", max(1, thread_count(0) // flags.num_workers))
-    found = []
+    words = []
     for name, value in given.items():
         for part in value if isinstance(value, tuple) else [value]:
             text = str(part).lower() if isinstance(part, bool) else str(part)
-            found.append(f"--{name}={text}")
-    return found
+            words.append(f"--{name}={text}")
+    return words
 
 
 class _Worker:
@@ -164,7 +97,6 @@ class _Worker:
         self.has_joined = False  # until then it answers nothing
         self.listens = False
         self.state: Any = None
-        self.heard = time.monotonic()
         self.link: Link | None = None
 
     @property
@@ -182,11 +114,14 @@ class _Supervisor:
         self._say = say
         self._addresses = addresses
         self._workers: dict[int, _Worker] = {}
-        self._listening: set[int] = set()
+        self._has_listened: set[int] = set()
+        self._nobody_listens = NobodyListens((sockets.grpc, sockets.grpc_unix, sockets.rest))
         self._past: list[Any] = []  # what workers that are gone had counted
         self._config: str | None = None  # of the last reload by call
         self._reloading = asyncio.Lock()
         self._verdicts = Verdicts()
+        files = {flags.ssl_config_file, flags.rest_api_ssl_config_file} - {""}
+        self._certificates = {path: Certificates(path) for path in files}
         self._ending = asyncio.Event()
         self.is_interrupted = False
         self._failure: EstimandError | None = None
@@ -223,7 +158,7 @@ class _Supervisor:
                 code = 1
             if self._ending.is_set():
                 return
-            if index not in self._listening:
+            if index not in self._has_listened:
                 self._fail(index, code)
                 return
             replaces = True
@@ -236,27 +171,29 @@ class _Supervisor:
     async def _run_one(self, index: int, replaces: bool) -> int:
         ours, theirs = socket.socketpair()
         handed = {
-            name: one
-            for name, one in (
+            name: end
+            for name, end in (
                 ("grpc", self._sockets.grpc),
                 ("grpc_unix", self._sockets.grpc_unix),
                 ("rest", self._sockets.rest),
                 ("link", theirs),
             )
-            if one is not None
+            if end is not None
         }
-        told = {name: one.fileno() for name, one in handed.items()}
+        certificates = hand_over(self._certificates)
+        passed: dict[str, socket.socket | BinaryIO] = {**handed, "certificates": certificates}
+        told = {name: handle.fileno() for name, handle in passed.items()}
         told |= {"index": index, "replaces": replaces}
         verbose = ["--verbose"] if log.isEnabledFor(logging.INFO) else []
         command = [sys.executable, "-m", "estimand", *verbose, "serve", *arguments(self._flags)]
         with contextlib.ExitStack() as on_failure:
             on_failure.callback(ours.close)
-            with theirs:
+            with theirs, certificates:
                 process = await asyncio.create_subprocess_exec(
                     *command,
                     stdin=asyncio.subprocess.DEVNULL,
                     env={**os.environ, VARIABLE: json.dumps(told)},
-                    pass_fds=[one.fileno() for one in handed.values()],
+                    pass_fds=[handle.fileno() for handle in passed.values()],
                 )
             on_failure.pop_all()
         worker = self._workers[index] = _Worker(index, process, replaces)
@@ -265,9 +202,10 @@ class _Supervisor:
                 return await process.wait()
         finally:
             del self._workers[index]
+            self._look_who_listens()
             code = process.returncode or 0
             how = f"was worker {index}, which {_how(code)} ended" if -code in _CRASHES else ""
-            await self._verdicts.has_died(worker, how)
+            await self._verdicts.has_died(worker, how, was_answering=worker.listens)
             if worker.state is not None:
                 self._past = [sum_of_states([*self._past, worker.state])]
 
@@ -297,31 +235,32 @@ class _Supervisor:
     # ------------------------------------------------------------ what workers ask
 
     def _handlers(self, worker: _Worker) -> dict[str, Any]:
-        async def listening(_: Any) -> str | None:
-            worker.listens = True
-            self._listening.add(worker.index)
-            if len(self._listening) == self._flags.num_workers and self._addresses:
+        async def listening(does: bool) -> None:
+            worker.listens = does
+            self._has_listened.add(worker.index)
+            self._look_who_listens()
+            if does and worker.replaces:
+                log.info("Worker %d answers again.", worker.index)
+            if len(self._has_listened) == self._flags.num_workers and self._addresses:
                 for line in self._addresses:
                     self._say(line)
                 self._say(f"{self._flags.num_workers} workers")
                 self._addresses = []
-            return None
 
         async def config(_: Any) -> str | None:
             worker.has_joined = True
-            worker.heard = time.monotonic()
             return self._config
 
         async def others(_: Any) -> Any:
-            rest = [one for one in self._workers.values() if one is not worker]
-            await asyncio.gather(*(_refresh(one) for one in rest))
+            rest = self._beside(worker)
+            await asyncio.gather(*map(_refresh, rest))
             return sum_of_states([*self._past, *(one.state for one in rest if one.state)])
 
         async def others_are_ready(_: Any) -> bool:
-            rest = [one for one in self._workers.values() if one is not worker]
-            await asyncio.gather(*(_refresh(one) for one in rest if one.listens))
-            began = len(self._listening) == self._flags.num_workers
-            return began and all(one.is_ready for one in rest)
+            rest = self._beside(worker)
+            await asyncio.gather(*(_refresh(beside) for beside in rest if beside.listens))
+            began = len(self._has_listened) == self._flags.num_workers
+            return began and all(beside.is_ready for beside in rest)
 
         async def claim(key: str) -> Any:
             return asdict(await self._verdicts.claim(key, worker))
@@ -347,24 +286,35 @@ class _Supervisor:
             "reload": self._reload,
         }
 
+    def _beside(self, worker: _Worker) -> list[_Worker]:
+        return [beside for beside in self._workers.values() if beside is not worker]
+
+    def _look_who_listens(self) -> None:
+        listen = any(worker.listens for worker in self._workers.values())
+        self._nobody_listens.is_so(bool(self._has_listened) and not listen)
+
     async def _reload(self, config: str) -> None:
         """All workers, or those that are there: whoever comes now, comes with the new one."""
         async with self._reloading:
             before, self._config = self._config, config
-            joined = [one for one in self._workers.values() if one.has_joined]
-            calls = [one.link.call("apply", config) for one in joined if one.link is not None]
+            joined = [worker for worker in self._workers.values() if worker.has_joined]
+            calls = [
+                worker.link.call("apply", config) for worker in joined if worker.link is not None
+            ]
             answers = await asyncio.gather(*calls, return_exceptions=True)
-            found = [one for one in answers if isinstance(one, dict)]
-            if not any(one["applied"] for one in found):
+            outcomes = [answer for answer in answers if isinstance(answer, dict)]
+            if not any(answer["applied"] for answer in outcomes):
                 self._config = before
-            for one in found:
-                if one["code"]:
-                    raise StatusError(one["code"], one["text"])
+            for answer in outcomes:
+                if answer["code"]:
+                    raise StatusError(answer["code"], answer["text"])
 
     async def _remember_states(self) -> None:
         """So that little is lost when one is killed."""
         while True:
             await asyncio.sleep(_SECONDS_FOR_A_STATE)
+            for kept in self._certificates.values():
+                kept.current()  # looks whether they have changed
             workers = list(self._workers.values())
             await asyncio.gather(*map(_refresh, workers))
             for worker in workers:
@@ -372,7 +322,9 @@ class _Supervisor:
 
     def _kill_if_silent(self, worker: _Worker) -> None:
         most = self._flags.worker_timeout_seconds
-        if worker.has_joined and most and time.monotonic() - worker.heard > most:
+        if not worker.has_joined or worker.link is None or not most:
+            return
+        if time.monotonic() - worker.link.heard > most:
             log.error("Worker %d has said nothing for %g seconds.", worker.index, most)
             with contextlib.suppress(ProcessLookupError):
                 worker.process.kill()
@@ -383,7 +335,6 @@ async def _refresh(worker: _Worker) -> None:
         with contextlib.suppress(StatusError, TimeoutError):
             async with asyncio.timeout(_SECONDS_FOR_A_STATE):
                 worker.state = await worker.link.call("state")  # its counts, and "ready"
-                worker.heard = time.monotonic()
 
 
 def _how(code: int) -> str:

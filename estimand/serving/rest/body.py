@@ -1,123 +1,112 @@
-"""Bodies of REST requests as they arrive, within the room for large requests."""
+"""Bodies that do not come in one read: in time, and within the room for large requests."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from estimand.serving.access.room import Guest, Party, Room
-from estimand.serving.status import StatusError
+from estimand.serving.status import NUMBERS, StatusError
+
+if TYPE_CHECKING:
+    from estimand.serving.rest.connection import Connection
 
 _COMES_WITHOUT_ASKING = 65_536  # bytes; as much as HTTP/2 has for a stream
-
+# A body of more parts than this, with fewer bytes in each, costs more than it says.
+_MOST_SMALL_PARTS, _SMALL_PART = 4096, 64
 
 # A body or answer that is read and written in the event loop: some milliseconds, at the worst.
 SMALL_BODY = 131_072  # bytes
 SMALL_ANSWER = 32_768  # values, or bytes of strings
 
 
-class TooLarge(Exception):
-    """The body is larger than allowed."""
+class BodyError(StatusError):
+    """For which HTTP has a status of its own."""
+
+    def __init__(self, name: str, text: str, http: int) -> None:
+        super().__init__(NUMBERS[name], text)
+        self._http = http
+
+    @property
+    def http(self) -> int:
+        return self._http
 
 
-class ClientGone(Exception):
-    """It closed the connection before its request was whole."""
+def too_large(most: int) -> StatusError:
+    text = f"The body is larger than {most} bytes."
+    return BodyError("RESOURCE_EXHAUSTED", text, 413)
 
 
-class Arrivals:
-    """Reads bodies of at most so many bytes."""
+def is_scattered(parts: int, size: int) -> bool:
+    """Whether a body comes in chunks that nobody would send who wants it to arrive."""
+    return parts > _MOST_SMALL_PARTS and size < parts * _SMALL_PART
 
-    def __init__(self, room: Room, most: int) -> None:
+
+def scattered() -> StatusError:
+    text = f"The body comes in chunks of less than {_SMALL_PART} bytes, and in too many of them."
+    return BodyError("RESOURCE_EXHAUSTED", text, 413)
+
+
+def client_is_gone() -> StatusError:
+    return StatusError.of("CANCELLED", "The client closed the connection within its request.")
+
+
+class Arrival(Guest):
+    """A body on its way. Its connection is told when to go on reading, and how it failed."""
+
+    __slots__ = ("_connection", "_held", "_room", "_size", "_timer", "_whole_size")
+
+    def __init__(
+        self, connection: Connection, party: Party, room: Room, whole_size: int, deadline: float
+    ) -> None:
+        """`whole_size` is what it will have at most. StatusError if there is no room at all."""
+        super().__init__(party)
+        self._connection = connection
         self._room = room
-        self._most = most
-
-    @contextlib.asynccontextmanager
-    async def body(
-        self, scope: Any, receive: Any, deadline: float
-    ) -> AsyncIterator[bytes | bytearray]:
-        """The whole body; its memory counts until the block ends.
-
-        TooLarge, ClientGone, TimeoutError if it does not come in time, StatusError if there is
-        no room.
-        """
-        declared = self._declared(scope)
-        message = await receive()
-        first = message.get("body", b"")
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        if not message.get("more_body"):
-            yield first
-            return
-        guest = _Arriving(scope.get("estimand.party") or Party())
-        held = min(self._most, _COMES_WITHOUT_ASKING)
+        self._size = 0
+        self._whole_size = whole_size
+        self._held = min(whole_size, _COMES_WITHOUT_ASKING)
+        self._timer = asyncio.get_running_loop().call_at(deadline, self._late)
         try:
-            self._room.hold(held)
-            yield await self._rest(first, receive, deadline, guest, declared or self._most)
-        finally:
-            self._room.release(held)
-            self._room.leave(guest)
-
-    def _declared(self, scope: Any) -> int:
-        for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit():
-                if len(value) > 18 or int(value) > self._most:
-                    raise TooLarge
-                return int(value)
-        return 0
-
-    async def _rest(
-        self, first: bytes, receive: Any, deadline: float, guest: _Arriving, expected: int
-    ) -> bytearray:
-        body = bytearray(first)
-        try:
-            async with asyncio.timeout_at(deadline) as guest.timer:
-                while True:
-                    if len(body) >= _COMES_WITHOUT_ASKING and not guest.promised:
-                        await self._more(guest, expected - len(body))
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise ClientGone
-                    part = message.get("body", b"")
-                    body += part
-                    if len(body) > self._most:
-                        raise TooLarge
-                    if guest.taken:
-                        self._room.came(guest, len(part))
-                    if not message.get("more_body"):
-                        self._room.is_whole(guest)
-                        return body
-        except TimeoutError:
-            if guest.asks:
-                raise _no_room("There was no memory for it in time.") from None
-            if guest.is_slow:
-                raise _no_room("It came too slowly while others waited.") from None
+            room.hold(self._held)
+        except StatusError:
+            self.end()
             raise
 
-    async def _more(self, guest: _Arriving, missing: int) -> None:
-        if not guest.taken:
-            self._room.enter(guest, max(1, missing))
-        guest.allowed.clear()
-        self._room.ask(guest, guest.next_piece(self._room.limit))
-        await guest.allowed.wait()
+    def has(self, size: int) -> None:
+        """So many bytes have come in all."""
+        grown, self._size = size - self._size, size
+        if self.taken:
+            self._room.came(self, grown)
+        if size >= _COMES_WITHOUT_ASKING and not self.promised and not self.asks:
+            if not self.taken:
+                self._room.enter(self, max(1, self._whole_size - size))
+            self._room.ask(self, self.next_piece(self._room.limit))
 
+    def is_whole(self) -> None:
+        self._timer.cancel()
+        if self.taken:
+            self._room.is_whole(self)
 
-class _Arriving(Guest):
-    __slots__ = ("allowed", "is_slow", "timer")
-
-    def __init__(self, party: Party) -> None:
-        super().__init__(party)
-        self.allowed = asyncio.Event()
-        self.is_slow = False
-        self.timer: Any = None
+    def end(self) -> None:
+        """Its memory is free."""
+        self._timer.cancel()
+        self._room.release(self._held)
+        self._held = 0
+        self._room.leave(self)
 
     def may_send(self, size: int) -> None:
-        self.allowed.set()
+        self._connection.read_or_wait()
 
     def is_too_slow(self) -> None:
-        self.is_slow = True
-        self.timer.reschedule(asyncio.get_running_loop().time())
+        self._connection.body_fails(_no_room("It came too slowly while others waited."))
+
+    def _late(self) -> None:
+        if self.asks:
+            self._connection.body_fails(_no_room("There was no memory for it in time."))
+            return
+        text = "The body did not arrive in time."
+        self._connection.body_fails(BodyError("DEADLINE_EXCEEDED", text, 408))
 
 
 def _no_room(why: str) -> StatusError:

@@ -43,11 +43,11 @@ def _known(op: str, values: list[Value]) -> Value | None:
     if {len(ours), len(theirs)} - {1, count}:
         return None
     pairs = zip(ours * (count // len(ours)), theirs * (count // len(theirs)), strict=True)
-    found = [_ARITHMETIC[op](one, other) for one, other in pairs]
-    if any(size is None for size in found):
+    sizes = [_ARITHMETIC[op](ours_here, theirs_here) for ours_here, theirs_here in pairs]
+    if any(size is None for size in sizes):
         return MIXED
     is_scalar = left.axes == () and right.axes == ()
-    return numbers(*(size for size in found if size is not None), scalar=is_scalar)
+    return numbers(*(size for size in sizes if size is not None), scalar=is_scalar)
 
 
 def _product(left: Size, right: Size) -> Size | None:
@@ -102,8 +102,8 @@ def _cast(node: Node, values: list[Value]) -> Value:
     (value,) = values
     if node.dtype("DstT").is_integer and node.dtype("SrcT").is_integer:
         return value
-    found = broadcast([replace(value, known=None) if value.is_invariant else value])
-    return found if found.is_mixed else replace(found, pad=value.pad)
+    cast = broadcast([replace(value, known=None) if value.is_invariant else value])
+    return cast if cast.is_mixed else replace(cast, pad=value.pad)
 
 
 def _select(node: Node, values: list[Value]) -> Value:

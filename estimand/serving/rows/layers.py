@@ -95,8 +95,8 @@ def _matmul(node: Node, values: list[Value]) -> Value:
         return MIXED
     flips = ("transpose_a", "transpose_b") if node.op == "MatMul" else ("adj_x", "adj_y")
     rows, inner = left.axes[-2:] if not node.flag(flips[0]) else left.axes[:-3:-1]
-    other, columns = right.axes[-2:] if not node.flag(flips[1]) else right.axes[:-3:-1]
-    if not (inner.is_fixed and other.is_fixed):
+    inner_of_right, columns = right.axes[-2:] if not node.flag(flips[1]) else right.axes[:-3:-1]
+    if not (inner.is_fixed and inner_of_right.is_fixed):
         return MIXED
     before = broadcast([plain(left.axes[:-2]), plain(right.axes[:-2])])
     if before.is_mixed or before.axes is None:
@@ -175,13 +175,13 @@ def _pool(node: Node, values: list[Value]) -> Value:
         return MIXED
     sized = zip(value.axes[1:], windows[1:], steps[1:], strict=True)
     padding = node.text("padding")
-    return plain((value.axes[0], *(_window(*one, padding) for one in sized)))
+    return plain((value.axes[0], *(_window(*axis, padding) for axis in sized)))
 
 
 def _batch_norm(node: Node, values: list[Value]) -> list[Value]:
     value, *more = values
     count = 6 if node.op.endswith("V3") else 5
-    usable = _rows_first(value) and all(one.is_invariant for one in more)
+    usable = _rows_first(value) and all(statistic.is_invariant for statistic in more)
     if node.flag("is_training", True) or not usable or value.axes is None:
         return [MIXED] * count
     return [plain(value.axes), *[MIXED] * (count - 1)]
@@ -192,7 +192,7 @@ def _images(node: Node, values: list[Value]) -> Value:
     value, *more = values
     if not _rows_first(value) or value.axes is None or len(value.axes) != 4:
         return MIXED
-    if not all(one.is_invariant for one in more):
+    if not all(setting.is_invariant for setting in more):
         return MIXED
     sizes = more[0].known if more else None
     if node.op == "LRN":
@@ -207,7 +207,7 @@ def _one_hot(node: Node, values: list[Value]) -> Value:
     places, depth, on, off = values
     if places.axes is None or not places.is_plain:
         return MIXED
-    if depth.known is None or not all(one.is_invariant for one in (depth, on, off)):
+    if depth.known is None or not all(setting.is_invariant for setting in (depth, on, off)):
         return MIXED
     rank = len(places.axes)
     axis = node.integer("axis", -1)

@@ -41,7 +41,7 @@ class Node:
 
     def integers(self, name: str) -> list[int]:
         attr = self.definition.attr
-        return [int(one) for one in attr[name].list.i] if name in attr else []
+        return [int(number) for number in attr[name].list.i] if name in attr else []
 
     def dtype(self, name: str) -> tf.DType:
         return tf.as_dtype(self.definition.attr[name].type)

@@ -32,7 +32,7 @@ class Proof:
 
     def __init__(self, graph: Any, inputs: Mapping[str, tuple[int, ...] | None]) -> None:
         self._graph = graph
-        self._functions = {one.signature.name for one in graph.library.function}
+        self._functions = {function.signature.name for function in graph.library.function}
         self._walk = Walk(graph)
         self._scope = self._walk.scope(
             {node.name: node for node in graph.node},
@@ -45,10 +45,10 @@ class Proof:
         for name in outputs:
             if name not in self._findings:
                 self._findings[name] = self._look(name)
-        found = [self._findings[name] for name in outputs]
+        findings = [self._findings[name] for name in outputs]
         return Finding(
-            bool(found) and all(one.row_by_row for one in found),
-            any(one.may_wait for one in found),
+            bool(findings) and all(finding.row_by_row for finding in findings),
+            any(finding.may_wait for finding in findings),
         )
 
     def _look(self, name: str) -> Finding:

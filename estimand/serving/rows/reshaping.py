@@ -76,7 +76,7 @@ def _share(axes: tuple[Size, ...]) -> Size:
     """How many elements there are for each place of the symbol that the first axis has."""
     whole = product(axes)
     others = set(whole.others)
-    return Size(whole.number, tuple(one for one in whole.symbols if one not in others))
+    return Size(whole.number, tuple(symbol for symbol in whole.symbols if symbol not in others))
 
 
 def _places(value: Value, places: Places, wanted: tuple[Size, ...]) -> Value:

@@ -30,13 +30,13 @@ def one_axis(value: Value, rank: int | None) -> int | None:
 
 
 def _shape(node: Node, values: list[Value]) -> list[Value]:
-    found = []
+    shapes = []
     for value in values:
         if value.axes is None:
-            found.append(MIXED if value.is_mixed else INVARIANT)
+            shapes.append(MIXED if value.is_mixed else INVARIANT)
         else:
-            found.append(numbers(*value.axes))
-    return found
+            shapes.append(numbers(*value.axes))
+    return shapes
 
 
 def _size(node: Node, values: list[Value]) -> Value:
@@ -106,18 +106,18 @@ def _inserted(axes: Sequence[Size], place: int, *more: Size) -> tuple[Size, ...]
 
 def _common_axes(values: list[Value], but: int | None) -> tuple[Size, ...] | None:
     """Those that all have, but for one; what depends on the batch must be the same."""
-    found: list[Size] = []
+    common: list[Size] = []
     ranks = {value.rank for value in values}
     if len(ranks) != 1 or None in ranks:
         return None
     for place, sizes in enumerate(zip(*(value.axes or () for value in values), strict=True)):
         if all(size == sizes[0] for size in sizes):
-            found.append(sizes[0])
+            common.append(sizes[0])
         elif place == but or all(size.is_fixed for size in sizes):
-            found.append(next((size for size in sizes if size.is_number), UNKNOWN))
+            common.append(next((size for size in sizes if size.is_number), UNKNOWN))
         else:
             return None
-    return tuple(found)
+    return tuple(common)
 
 
 def _concat(node: Node, values: list[Value]) -> Value:
@@ -134,8 +134,8 @@ def _concat(node: Node, values: list[Value]) -> Value:
     if axes is None or not all(size.is_fixed for size in along):
         return MIXED
     size = UNKNOWN
-    if all(one.is_number for one in along):
-        size = Size(sum(one.number for one in along))
+    if all(length.is_number for length in along):
+        size = Size(sum(length.number for length in along))
     return plain((*axes[:axis], size, *axes[axis + 1 :]))
 
 
@@ -248,10 +248,10 @@ def _gather(node: Node, values: list[Value]) -> Value:
     table, places = values[:2]
     axis = 0
     if node.op == "GatherV2":
-        found = one_axis(values[2], table.rank)
-        if found is None:
+        chosen_axis = one_axis(values[2], table.rank)
+        if chosen_axis is None:
             return MIXED
-        axis = found
+        axis = chosen_axis
     batch_dims = node.integer("batch_dims")
     known = gather_known(table, places)
     if known is not None:
@@ -286,7 +286,7 @@ def _gather_by_row(table: Value, places: Value, axis: int, batch_dims: int) -> V
     shared = table.axes[:batch_dims]
     if batch_dims < 0 or axis < batch_dims or batch_dims > len(places.axes):
         return MIXED
-    if not all(one.matches(two) for one, two in zip(shared, places.axes, strict=False)):
+    if not all(ours.matches(theirs) for ours, theirs in zip(shared, places.axes, strict=False)):
         return MIXED
     if not (table.is_plain and places.is_plain and table.axes[axis].is_fixed):
         return MIXED

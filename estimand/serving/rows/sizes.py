@@ -46,12 +46,12 @@ class Size:
 
     @property
     def is_fixed(self) -> bool:
-        return all(one.kind == "fixed" for one in self.symbols)
+        return all(symbol.kind == "fixed" for symbol in self.symbols)
 
     @property
     def others(self) -> tuple[Symbol, ...]:
         """What is not fixed of it."""
-        return tuple(one for one in self.symbols if one.kind != "fixed")
+        return tuple(symbol for symbol in self.symbols if symbol.kind != "fixed")
 
     @property
     def joined(self) -> Symbol | None:
@@ -80,10 +80,10 @@ class Size:
 
 
 def product(sizes: tuple[Size, ...]) -> Size:
-    found = Size(1)
+    result = Size(1)
     for size in sizes:
-        found = found * size
-    return found
+        result = result * size
+    return result
 
 
 UNKNOWN_SYMBOL = Symbol("fixed", ("unknown",))  # not even the same as another of its kind

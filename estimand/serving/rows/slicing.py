@@ -56,7 +56,7 @@ def strided_slice(node: Node, values: list[Value]) -> Value:
     value, begin, end, strides = values
     if value.axes is None or value.is_mixed:
         return MIXED
-    if not all(one.is_invariant or one.known is not None for one in (begin, end, strides)):
+    if not all(bound.is_invariant or bound.known is not None for bound in (begin, end, strides)):
         return MIXED
     if value.known is not None and value.rank == 1:
         return _strided_known(node, value.known, begin, end, strides)
@@ -115,25 +115,25 @@ def _strided(node: Node, axes: tuple[Size, ...], begin: Value, end: Value, strid
     steps = strides.integers()
     if steps is None or not count:
         return MIXED
-    found: list[Size] = []
+    sizes: list[Size] = []
     left = list(axes)
     for place in range(count):
         if _bit(node, "ellipsis_mask", place):
             rest = count - place - 1
             still_new = sum(_bit(node, "new_axis_mask", i) for i in range(place + 1, count))
             keep = max(0, len(left) - (rest - still_new))
-            found += left[:keep]
+            sizes += left[:keep]
             del left[:keep]
         elif _bit(node, "new_axis_mask", place):
-            found.append(ONE)
+            sizes.append(ONE)
         else:
             if not left:
                 return MIXED
             size = _sliced(node, left.pop(0), place, begin, end, steps[place])
             if size is None:
                 return MIXED
-            found += size
-    return plain([*found, *left])
+            sizes += size
+    return plain([*sizes, *left])
 
 
 def _sliced(
@@ -149,8 +149,8 @@ def _sliced(
         return [size]
     if not size.is_fixed:
         return None
-    ends = [_number(one, place) for one in (begin, end)]
-    if not all(one is None or one.is_fixed for one in ends):
+    ends = [_number(bound, place) for bound in (begin, end)]
+    if not all(bound is None or bound.is_fixed for bound in ends):
         return None
     return [_length(node, size, place, ends, step)]
 
@@ -161,11 +161,11 @@ def _number(value: Value, place: int) -> Size | None:
 
 def _length(node: Node, size: Size, place: int, ends: list[Size | None], step: int) -> Size:
     masks = (_bit(node, "begin_mask", place), _bit(node, "end_mask", place))
-    numbers_ = [None if masked else one for masked, one in zip(masks, ends, strict=True)]
+    numbers_ = [None if masked else bound for masked, bound in zip(masks, ends, strict=True)]
     if not size.is_number or any(
-        (one is None and not masked) or (one is not None and not one.is_number)
-        for masked, one in zip(masks, numbers_, strict=True)
+        (bound is None and not masked) or (bound is not None and not bound.is_number)
+        for masked, bound in zip(masks, numbers_, strict=True)
     ):
         return UNKNOWN
-    first, last = (None if one is None else one.number for one in numbers_)
+    first, last = (None if bound is None else bound.number for bound in numbers_)
     return Size(len(range(size.number)[first:last:step]))

@@ -35,7 +35,7 @@ def _parse(node: Node, values: list[Value]) -> list[Value]:
     serialized, *more = values
     if serialized.axes != (ROWS,) or not serialized.is_plain:
         return [MIXED] * count
-    if not all(one.is_invariant for one in more):
+    if not all(setting.is_invariant for setting in more):
         return [MIXED] * count
     places, contents, shapes = [], [], []
     for index in range(sparse):
@@ -136,10 +136,15 @@ def _cross(node: Node, values: list[Value]) -> list[Value]:
         if what.axes != where.axes[:1] or not shape.known or shape.known[0] != ROWS:
             return [MIXED] * 3
         keys += [where.content.key, where.axes[0]]
-    for one in dense:
-        if not one.is_plain or not one.axes or one.axes[0] != ROWS or one.joined_axis() != 0:
+    for column in dense:
+        if (
+            not column.is_plain
+            or not column.axes
+            or column.axes[0] != ROWS
+            or column.joined_axis() != 0
+        ):
             return [MIXED] * 3
-        keys.append(one.axes)
+        keys.append(column.axes)
     made = _entries(node, "crossed", node.definition.name, *keys)
     longest = node.new_size("varying", "crossed", node.definition.name)
     if made is None or longest is None:
@@ -163,10 +168,10 @@ def _to_dense(node: Node, values: list[Value]) -> Value:
 def _unique(node: Node, values: list[Value]) -> list[Value]:
     """Each value once, of all requests; and where it is. What looks it up again is right."""
     (value,) = values
-    found = node.new_size("set", node.definition.name)
-    if found is None or value.is_invariant or not value.is_plain or value.rank != 1:
+    count = node.new_size("set", node.definition.name)
+    if count is None or value.is_invariant or not value.is_plain or value.rank != 1:
         return [MIXED] * 2
-    return [plain((found,)), Value(value.axes, Pointer(found))]
+    return [plain((count,)), Value(value.axes, Pointer(count))]
 
 
 def _segments(node: Node, values: list[Value]) -> Value:

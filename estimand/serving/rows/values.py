@@ -114,17 +114,17 @@ class Value:
         array = self.array()
         if array is None or array.dtype.kind not in "iu":
             return None
-        return [int(one) for one in array.ravel()]
+        return [int(number) for number in array.ravel()]
 
     def integer(self) -> int | None:
-        found = self.integers()
-        return found[0] if found is not None and len(found) == 1 else None
+        integers = self.integers()
+        return integers[0] if integers is not None and len(integers) == 1 else None
 
     def joined_axis(self) -> int | None:
         """The only axis that is not fixed, if requests come one after the other along it."""
-        found = [i for i, size in enumerate(self.axes or ()) if not size.is_fixed]
-        if len(found) == 1 and self.axes is not None and self.axes[found[0]].joined:
-            return found[0]
+        moving = [i for i, size in enumerate(self.axes or ()) if not size.is_fixed]
+        if len(moving) == 1 and self.axes is not None and self.axes[moving[0]].joined:
+            return moving[0]
         return None
 
 
@@ -158,7 +158,7 @@ def constant(array: np.ndarray) -> Value:
         return Value(axes)
     known = None
     if array.dtype.kind in "iu" and array.ndim <= 1:
-        known = tuple(Size(int(one)) for one in array.ravel())
+        known = tuple(Size(int(number)) for number in array.ravel())
     return Value(axes, known=known, constant=(array.dtype.str, array.shape, array.tobytes()))
 
 
@@ -195,15 +195,15 @@ def _join_sizes(
 ) -> tuple[Size, ...] | None:
     if left is None or right is None or len(left) != len(right):
         return None
-    found = []
-    for one, other in zip(left, right, strict=True):
-        if one == other:
-            found.append(one)
-        elif one.is_fixed and other.is_fixed:
-            found.append(UNKNOWN)
+    sizes = []
+    for ours, theirs in zip(left, right, strict=True):
+        if ours == theirs:
+            sizes.append(ours)
+        elif ours.is_fixed and theirs.is_fixed:
+            sizes.append(UNKNOWN)
         else:
             return None
-    return tuple(found)
+    return tuple(sizes)
 
 
 def broadcast(values: Sequence[Value]) -> Value:
@@ -214,14 +214,14 @@ def broadcast(values: Sequence[Value]) -> Value:
     if any(axes is None for axes in ranks):
         return INVARIANT if all(value.is_invariant for value in values) else MIXED
     known: list[tuple[Size, ...]] = [axes for axes in ranks if axes is not None]
-    found: list[Size] = []
+    axes_of_all: list[Size] = []
     for place in range(1, 1 + max((len(axes) for axes in known), default=0)):
         sizes = [axes[-place] for axes in known if len(axes) >= place]
         size = _broadcast_sizes(sizes)
         if size is None:
             return MIXED
-        found.insert(0, size)
-    return plain(found)
+        axes_of_all.insert(0, size)
+    return plain(axes_of_all)
 
 
 def _broadcast_sizes(sizes: list[Size]) -> Size | None:

@@ -65,7 +65,7 @@ class Walk:
     """One graph with its functions. `waits` tells of a loop that may depend on what is asked."""
 
     def __init__(self, graph: Any) -> None:
-        self._functions = {one.signature.name: one for one in graph.library.function}
+        self._functions = {function.signature.name: function for function in graph.library.function}
         self._steps = 0
         self.waits = False
 
@@ -119,12 +119,12 @@ class Walk:
         node = Node(definition, scope.path, scope.in_loop)
         values = [scope.value(name) for name in definition.input if name[0] != "^"]
         count = scope.count_of_outputs(definition)
-        found = self._outputs(node, values)
-        outputs = found if isinstance(found, list) else [found]
+        result = self._outputs(node, values)
+        outputs = result if isinstance(result, list) else [result]
         if len(outputs) != count:
             return [MIXED] * count
-        if any(one.is_mixed for one in outputs) and self._is_pure(node, values):
-            return [INVARIANT if one.is_mixed else one for one in outputs]
+        if any(output.is_mixed for output in outputs) and self._is_pure(node, values):
+            return [INVARIANT if output.is_mixed else output for output in outputs]
         return outputs
 
     def _is_pure(self, node: Node, values: list[Value]) -> bool:
@@ -156,12 +156,12 @@ class Walk:
         function = self._functions.get(name)
         if function is None or len(node.path) > _MOST_CALLS:
             raise TooLarge
-        arguments = [one.name for one in function.signature.input_arg]
+        arguments = [argument.name for argument in function.signature.input_arg]
         if len(arguments) != len(values):
             raise TooLarge
-        wanted = [function.ret[one.name] for one in function.signature.output_arg]
+        wanted = [function.ret[result.name] for result in function.signature.output_arg]
         return self.evaluate(
-            {one.name: one for one in function.node_def},
+            {inside.name: inside for inside in function.node_def},
             dict(zip(arguments, values, strict=True)),
             wanted,
             (*node.path, node.definition.name),
@@ -172,18 +172,18 @@ class Walk:
         choice, *rest = values
         attr = node.definition.attr
         if node.op.endswith("Case"):
-            names = [one.name for one in attr["branches"].list.func]
+            names = [function.name for function in attr["branches"].list.func]
         else:
             names = [attr["then_branch"].func.name, attr["else_branch"].func.name]
-        found: list[list[Value]] = []
+        outcomes: list[list[Value]] = []
         for index, name in enumerate(names):
             inside = Node(node.definition, (*node.path, str(index)), node.in_loop)
-            found.append(self._call(name, rest, inside))
+            outcomes.append(self._call(name, rest, inside))
         if not choice.is_invariant:
-            return [MIXED] * len(found[0])
-        joined = found[0]
-        for other in found[1:]:
-            joined = [join(one, two) for one, two in zip(joined, other, strict=True)]
+            return [MIXED] * len(outcomes[0])
+        joined = outcomes[0]
+        for outcome in outcomes[1:]:
+            joined = [join(ours, theirs) for ours, theirs in zip(joined, outcome, strict=True)]
         return joined
 
     def _loop(self, node: Node, values: list[Value]) -> list[Value]:
@@ -193,7 +193,7 @@ class Walk:
         for _ in range(_MOST_TURNS):
             (goes_on,) = self._call(attr["cond"].func.name, state, node, turn=True)
             after = self._call(attr["body"].func.name, state, node, turn=True)
-            joined = [join(one, two) for one, two in zip(state, after, strict=True)]
+            joined = [join(before, later) for before, later in zip(state, after, strict=True)]
             if joined == state:
                 if goes_on.is_invariant:
                     return state
@@ -222,10 +222,10 @@ class Scope:
         self._definition = definition
 
     def node_of(self, name: str) -> str:
-        found = name.lstrip("^").partition(":")[0]
-        if found not in self.nodes:
+        node = name.lstrip("^").partition(":")[0]
+        if node not in self.nodes:
             raise TooLarge
-        return found
+        return node
 
     def needs(self, name: str) -> bool:
         """Also what only has to run before: it may be something that no proof can be about."""
@@ -249,14 +249,14 @@ class Scope:
         definition = self._definition(node.op)
         if definition is None:
             raise TooLarge
-        return sum(_length(node, one) for one in definition.output_arg)
+        return sum(_length(node, argument) for argument in definition.output_arg)
 
     def _start_of(self, node: Any, name: str) -> int:
         start = 0
-        for one in self._definition(node.op).output_arg:
-            if one.name == name:
+        for argument in self._definition(node.op).output_arg:
+            if argument.name == name:
                 return start
-            start += _length(node, one)
+            start += _length(node, argument)
         raise TooLarge
 
 
@@ -311,7 +311,7 @@ _SOURCES: dict[str, Callable[[Node], Value]] = {
     "VariableV2": _variable,
     "Placeholder": _unfed,
 }
-_SOURCES |= dict.fromkeys((one for one in _HARMLESS if "HashTable" in one), _table)
+_SOURCES |= dict.fromkeys((name for name in _HARMLESS if "HashTable" in name), _table)
 
 
 def harmless(op: str, definition: Any) -> bool:

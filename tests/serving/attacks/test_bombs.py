@@ -57,6 +57,29 @@ def test_a_gzip_body(attacked: Server, case: str) -> None:
     assert codes == expected
 
 
+def test_a_body_of_moderate_size_does_not_wait_for_all_bombs(attacked: Server) -> None:
+    bomb = gzip.compress(START + b" " * (60 * MB) + b"1]}")
+    rows = [{"a": float(n), "b": 1.0} for n in range(8000)]
+    url, ended = attacked.url("/v1/models/two_inputs:predict"), []
+
+    def send() -> None:
+        ended.append(requests.post(url, bomb, headers=ZIPPED, timeout=60).status_code)
+
+    senders = [threading.Thread(target=send) for _ in range(30)]
+    with bystanders(attacked, growth=500 * MB) as others:
+        for sender in senders:
+            sender.start()
+        while not ended:  # the first of them: all others wait
+            others.served(1)
+        answer = attacked.post("/v1/models/two_inputs:predict", {"instances": rows})
+        waiting = len(senders) - len(ended)
+        for sender in senders:
+            sender.join()
+    assert answer.status_code == 200
+    assert [row["sum"] for row in answer.json()["predictions"]] == [n + 1.0 for n in range(8000)]
+    assert waiting > 5
+
+
 def test_a_gzip_body_of_examples(attacked: Server) -> None:
     body = gzip.compress(b'{"examples": [' + b"{}," * (MB) + b"{}]}", 6)
     url = attacked.url("/v1/models/two_inputs:classify")

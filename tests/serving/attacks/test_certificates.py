@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import signal
 import socket
 import ssl
 import time
@@ -18,7 +20,7 @@ from estimand.serving.access import certificates
 from tests.serving.attacks.conftest import ATTACKED, FRONTS
 from tests.serving.attacks.watching import peak_memory
 from tests.serving.certificates import write_authority, write_certificate
-from tests.serving.running import Server
+from tests.serving.running import Server, workers_of
 
 CONFIG = 'server_key: "tls.key" server_cert: "tls.crt" custom_ca: "clients.crt" client_verify: true'
 TRIES = 8  # connections that all have to see the same, whichever worker takes them
@@ -210,3 +212,28 @@ def test_clients_say_that_the_servers_certificate_has_expired(
         assert told.endswith("The server's certificate is past its end: have it renewed.")
     secured.show("first")
     secured.wait_until_seen()
+
+
+@pytest.mark.slow
+@pytest.mark.sample(3)  # each starts three workers, which import TensorFlow
+@pytest.mark.parametrize("spoil", ["tls.crt", "tls.key", "tls.pbtxt"])
+def test_a_worker_that_is_replaced_while_the_files_are_broken_shows_the_last_good_ones(
+    attacked_models: Path, tmp_path: Path, spoil: str
+) -> None:
+    made = Secured(tmp_path, attacked_models, *FRONTS["workers"])
+    server = made.server
+    try:
+        server.wait_until(lambda: made.shows("first"))
+        made.show("second")  # which is not what the first workers started with
+        server.wait_until(lambda: made.shows("second"))
+        made.wait_until_seen()
+        (made.shown / spoil).write_text("nonsense")
+        victim, other = workers_of(server)
+        os.kill(victim, signal.SIGKILL)
+        os.kill(other, signal.SIGSTOP)  # whoever answers now is the new one
+        server.wait_until(lambda: made.shows("second"))
+        assert made.believes("mine")
+        os.kill(other, signal.SIGCONT)
+    finally:
+        ended = server.stop()
+    assert ended == 0

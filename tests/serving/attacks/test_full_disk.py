@@ -16,7 +16,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow_serving.apis import model_management_pb2
 
-from tests.serving.attacks.conftest import FRONTS
+from tests.serving.attacks.conftest import ATTACKED, FRONTS
 from tests.serving.attacks.watching import bystanders, children
 from tests.serving.running import Server, config_text
 
@@ -71,7 +71,7 @@ class Logging:
                     resource.prlimit(pid, resource.RLIMIT_FSIZE, no_limit)
 
 
-@pytest.fixture(scope="module", params=list(FRONTS))
+@pytest.fixture(scope="module", params=ATTACKED)
 def logging(
     request: pytest.FixtureRequest, attacked_models: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Logging]:

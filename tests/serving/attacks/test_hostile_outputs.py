@@ -19,7 +19,7 @@ from tensorflow_serving.apis import prediction_service_pb2_grpc
 
 from tests.serving import making
 from tests.serving.attacks import hostile
-from tests.serving.attacks.conftest import FRONTS
+from tests.serving.attacks.conftest import ATTACKED, FRONTS
 from tests.serving.attacks.watching import bystanders
 from tests.serving.running import Server, config_text, predict_request
 
@@ -45,7 +45,7 @@ def _strings(x):
     return {"y": many}
 
 
-@pytest.fixture(scope="module", params=list(FRONTS))
+@pytest.fixture(scope="module", params=ATTACKED)
 def server(
     request: pytest.FixtureRequest, attacked_models: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 
 import pytest
@@ -52,6 +53,52 @@ def test_after_an_upgrade_that_was_ignored_the_connection_goes_on(attacked: Serv
     found = exchange(attacked, whole + HEAD + b"\r\n" + BODY.replace(b"1", b"7"), ends=b"9.0}]\n}")
     assert found.count(b"HTTP/1.1 200 OK") == 2
     assert found.index(b'"sum":3.0') < found.index(b'"sum":9.0')
+
+
+@pytest.mark.parametrize("is_behind_a_body", [False, True])
+def test_wishes_for_another_protocol_by_the_thousand(
+    attacked: Server, is_behind_a_body: bool
+) -> None:
+    wish = b"GET /livez HTTP/1.1\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"
+    last = b"GET /none HTTP/1.1\r\nconnection: close\r\n\r\n"
+    parts = [wish * 1000 + last]
+    if is_behind_a_body:  # of which more is read at a time
+        length = b"content-length: %d\r\n" % (len(BODY) + 60_000)
+        head = HEAD.replace(b"content-length: %d\r\n" % len(BODY), length)
+        parts = [head + b"\r\n" + BODY + b" " * 30_000, b" " * 30_000 + parts[0]]
+    with bystanders(attacked) as others:
+        found = exchange(attacked, *parts, ends=b"never")
+        others.served(3)
+    assert found.count(b"HTTP/1.1 200 OK") == 1000 + is_behind_a_body
+    assert b"HTTP/1.1 404 " in found
+    assert "Traceback" not in attacked.log.read_text()
+
+
+def test_connect_in_its_turn_and_out_of_it(attacked: Server) -> None:
+    connect = b"CONNECT elsewhere:443 HTTP/1.1\r\nhost: x\r\n\r\n"
+    body = b'{"instances": [1.0]}'
+    slow = b"POST /v1/models/slow:predict HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % len(body)
+    after = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n"
+    for before, answers in ((b"", [b"400"]), (slow + body, [b"200", b"400"])):
+        found = exchange(attacked, before + connect + after, ends=b"never")
+        assert re.findall(rb"HTTP/1.1 (\d+)", found) == answers
+    assert "Traceback" not in attacked.log.read_text()
+
+
+def test_http_1_0_is_not_told_to_go_on(attacked: Server) -> None:
+    head = HEAD.replace(b"HTTP/1.1", b"HTTP/1.0") + b"expect: 100-continue\r\n\r\n"
+    assert exchange(attacked, head + BODY).startswith(b"HTTP/1.1 200 ")
+    head = HEAD + b"expect: 100-continue\r\n\r\n"
+    assert exchange(attacked, head + BODY).startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 ")
+
+
+def test_addresses_of_many_bytes_are_not_kept(attacked: Server) -> None:
+    """Neither by the thousand."""
+    with bystanders(attacked, growth=48 * 2**20) as others:
+        for number in range(1000):
+            found = attacked.get(f"/v1/models/{number:06d}" + "a" * 60_000)
+            assert found.status_code == 404
+        others.served(3)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from google.protobuf import text_format
 from tensorflow_serving.apis import model_management_pb2, prediction_service_pb2_grpc
 
 from tests.serving import making
-from tests.serving.attacks.conftest import FRONTS
+from tests.serving.attacks.conftest import ATTACKED, FRONTS
 from tests.serving.attacks.watching import bystanders
 from tests.serving.running import Server, predict_request
 
@@ -80,7 +80,7 @@ class Labelled:
         self.server.wait_until(is_done)
 
 
-@pytest.fixture(scope="module", params=list(FRONTS))
+@pytest.fixture(scope="module", params=ATTACKED)
 def labelled(
     request: pytest.FixtureRequest, attacked_models: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Labelled]:

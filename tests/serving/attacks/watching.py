@@ -35,6 +35,8 @@ _SAMPLE = 0.05
 class Bystanders:
     """One client a front. Each asks about numbers of its own and knows what the answers are."""
 
+    pause = _PAUSE
+
     def __init__(self, server: Server, model: str, metadata: tuple[tuple[str, str], ...]) -> None:
         self._server = server
         self._model = model
@@ -83,7 +85,7 @@ class Bystanders:
                 except Exception as error:
                     problem = f"{front}: {error!r}"[:500]
                 self._note(front, time.monotonic() - asked, problem)
-                time.sleep(_PAUSE)
+                time.sleep(self.pause)
 
     def _note(self, front: str, seconds: float, problem: str) -> None:
         with self._changed:

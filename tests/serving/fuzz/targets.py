@@ -6,12 +6,15 @@ import asyncio
 import json
 import math
 import struct
+import time
 from collections.abc import Iterator
 from typing import Any
 
 from google.protobuf import text_format
 
 from estimand.core.errors import ConfigError
+from estimand.serving.access.room import Room
+from estimand.serving.batching.replies import Promise
 from estimand.serving.grpc import text_protos
 from estimand.serving.grpc.face import GrpcFace
 from estimand.serving.json import examples as json_examples
@@ -23,10 +26,11 @@ from estimand.serving.lean.limits import Limits
 from estimand.serving.lean.shared import Shared
 from estimand.serving.lean.streams import Streaming, Unary
 from estimand.serving.models import config as model_config
-from estimand.serving.rest.face import RestFace
-from estimand.serving.rest.predict import RestPredict, read_request
-from estimand.serving.rest.protocol import PatientProtocol, RestLimits
-from estimand.serving.rest.quick import QuickWay
+from estimand.serving.rest.api import Api
+from estimand.serving.rest.connection import Connection as RestConnection
+from estimand.serving.rest.prediction import plan_of
+from estimand.serving.rest.shared import RestLimits
+from estimand.serving.rest.shared import Shared as RestShared
 from estimand.serving.status import StatusError
 from tests.serving.fuzz.changing import METHODS
 from tests.serving.fuzz.world import Finding, Transport, World
@@ -49,17 +53,26 @@ class GrpcMessages(Target):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        table = GrpcFace(world.manager, world.metrics, world.flags).table()
-        self._answers = [table[path] for path in METHODS]
+        face = GrpcFace(world.manager, world.metrics, world.flags)
+        self._answers: list[Any] = [face.table().get(path) for path in METHODS]
+        self._starts = [face.starts().get(path) for path in METHODS]
 
     def __call__(self, data: bytes) -> None:
-        answer = self._answers[data[0] % len(self._answers)]
+        which = data[0] % len(METHODS)
         try:
-            self.world.run(answer(data[1:], None, lambda: ()))
+            self.world.run(self._ask(which, data[1:]))
         except StatusError as error:
             if error.name == "INTERNAL" and error.text != _UNPARSED:
                 raise Finding(str(error)) from error
         self.world.check_log()
+
+    async def _ask(self, which: int, body: bytes) -> bytes:
+        start = self._starts[which]
+        if start is None:
+            return await self._answers[which](body, None, lambda: ())
+        promise: Promise[bytes] = Promise()
+        start(body, None, promise, False)
+        return await promise.future
 
 
 class Http2Frames(Target):
@@ -153,15 +166,10 @@ class Http1Bytes(Target):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        import uvicorn
-        from uvicorn.server import ServerState
-
-        app = RestFace(world.manager, world.metrics, world.flags, lambda: True)
-        quick = RestPredict(world.manager, world.metrics, world.flags)
-        self._kind = PatientProtocol.bounded(RestLimits(header_bytes=8192), QuickWay(quick))
-        self._config = uvicorn.Config(app, http=self._kind, lifespan="off", log_config=None)
-        self._config.load()
-        self._state = ServerState()
+        room = Room(world.flags.max_pending_bytes)
+        api = Api(world.manager, world.metrics, world.flags, lambda: True, room)
+        limits = RestLimits(header_bytes=8192, body_bytes=world.flags.rest_api_max_body_bytes)
+        self._shared = RestShared(world.loop, api.start, limits, room)
 
     def __call__(self, data: bytes) -> None:
         size = (1 << 20, 1, 50, 1000)[data[0] & 3]
@@ -170,14 +178,19 @@ class Http1Bytes(Target):
         self.world.run(self._talk(parts, transport))
         self.world.settle()
         self.world.check_log()
-        if self._state.connections or self._state.tasks:
+        if self._shared.connections:
             raise Finding("something of the connection is left")
+        room, ends = self._shared.room, time.monotonic() + 10.0
+        while room.taken or room.held:  # a model may still run for who is gone
+            if time.monotonic() > ends:
+                raise Finding(f"memory is left: {room.taken}, {room.held}")
+            self.world.run(asyncio.sleep(0.001))
         if b"HTTP/1.1 500" in transport.written:
             raise Finding(bytes(transport.written[:2000]).decode("latin-1"))
 
     async def _talk(self, parts: list[bytes], transport: Transport) -> None:
         loop = asyncio.get_running_loop()
-        protocol = self._kind(self._config, self._state, {}, _loop=loop)
+        protocol = RestConnection(self._shared)
         protocol.connection_made(transport)
         for part in parts:
             protocol.data_received(part)
@@ -202,7 +215,8 @@ class JsonValues(Target):
             self._compare(body, document)
             if data[0] & 1:
                 version = self._versions[data[0] % len(self._versions)]
-                read_request(version, document, body, False)
+                plan = plan_of(version, json_input.signature_name(document), False)
+                json_input.predict_inputs(document, plan.signature, body)
             else:
                 json_examples.input_of(document)
         except StatusError as error:

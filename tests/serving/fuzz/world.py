@@ -16,7 +16,7 @@ from estimand.serving.models.manager import Manager
 from tests.serving import making
 
 T = TypeVar("T")
-_LOGGERS = ("estimand.serving", "uvicorn", "asyncio")
+_LOGGERS = ("estimand.serving", "asyncio")
 _PATIENCE = 60.0  # seconds for a request to end
 _MODELS = {
     "half_plus_two": lambda directory: making.write_half_plus(directory, 2.0),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import socket
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -250,6 +252,20 @@ def test_data_after_the_end_of_a_request_ends_its_stream(server: fake.Running) -
     with Raw(server.port) as raw:
         raw.send(raw.call(1, b"30", path="/fake.Fake/Wait"), data(1, b"more"))
         assert raw.reset(1) == "STREAM_CLOSED"
+
+
+@pytest.mark.parametrize("first", [1, 9, 15, 23, 25, 34])
+def test_in_however_many_parts_it_comes_a_request_is_answered(
+    server: fake.Running, first: int
+) -> None:
+    """The greeting, too."""
+    with Raw(server.port, greet=False) as raw:
+        raw.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        whole = frames.PREFACE + frames.settings({}) + raw.call(1, b"hello")
+        for part in (whole[:first], whole[first : first + 5], whole[first + 5 :]):
+            raw.send(part)
+            time.sleep(0.02)  # so that it is read by itself
+        assert raw.answer(1)[1] == b"\0\0\0\0\x05hello"
 
 
 def test_trailers_end_a_request(server: fake.Running) -> None:

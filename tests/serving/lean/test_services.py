@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.serving.grpc.test_grpc import *  # noqa: F403
 from tests.serving.running import Server
-from tests.serving.test_grpc import *  # noqa: F403
 
 
 def test_the_server_under_test_is_the_lean_one(server: Server) -> None:

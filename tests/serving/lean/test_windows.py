@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -110,3 +112,24 @@ def test_a_peer_with_a_smaller_table_is_told_that_ours_is_empty(server: fake.Run
         raw.decoder.max_allowed_table_size = 0  # the answer must begin with an update
         raw.send(raw.call(1, b"a"))
         assert raw.answer(1)[0] == GOOD
+
+
+def test_answers_that_many_peers_do_not_take_are_no_more_than_there_is_room_for() -> None:
+    """Who took nothing for longest has to go; others are answered."""
+    with contextlib.ExitStack() as stack:
+        limits = Limits(pending_bytes=1_050_000, unsent_bytes=350_000)
+        running = stack.enter_context(fake.lean(limits, tick=0.05))
+        honest = stack.enter_context(Raw(running.port))
+        for _ in range(8):
+            raw = stack.enter_context(Raw(running.port))
+            raw.send(frames.settings({4: 0}))
+            raw.send(raw.call(1, b"100000 ab", path="/fake.Fake/Repeat"))
+            raw.until(HEADERS, 1)
+        honest.send(honest.call(1, b"ok"))
+        assert honest.answer(1)[1] == b"\0\0\0\0\x02ok"
+        ends = time.monotonic() + 20
+        while running.server.connections > 6 and time.monotonic() < ends:
+            time.sleep(0.02)
+        assert running.server.connections == 6
+        honest.send(honest.call(3, b"ok"))
+        assert honest.answer(3)[1] == b"\0\0\0\0\x02ok"
