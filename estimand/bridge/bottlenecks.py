@@ -91,12 +91,12 @@ def _features(model: Any, layer: str | None) -> Any:
     import keras
 
     if layer is not None:
-        names = [one.name for one in model.layers]
+        names = [layer.name for layer in model.layers]
         if layer not in names:
             raise ConfigError(f"The network has no layer {layer!r}. It has: {', '.join(names)}.")
         return model.get_layer(layer).output
     after = (keras.layers.Activation, keras.layers.Softmax, keras.layers.Dropout)
-    ending = [one for one in model.layers if not isinstance(one, after)]
+    ending = [layer for layer in model.layers if not isinstance(layer, after)]
     if ending and isinstance(ending[-1], keras.layers.Dense):
         return ending[-1].input
     return model.outputs[0]
@@ -114,7 +114,7 @@ def _as_vector(features: Any) -> Any:
 
 def _image_shape(model: Any, size: tuple[int, int] | None) -> tuple[int, int, int]:
     if len(model.inputs) != 1 or len(model.inputs[0].shape) != 4:
-        shapes = ", ".join(str(tuple(one.shape)) for one in model.inputs)
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in model.inputs)
         raise ConfigError(
             f"The network takes {shapes}, but has to take one batch of images: (None, height, "
             "width, channels)."
@@ -208,7 +208,5 @@ def _read(place: str, width: int) -> np.ndarray | None:
 
 
 def _write(place: str, value: np.ndarray) -> None:
-    temporary = atomic_files.temporary_path(os.path.dirname(place), os.path.basename(place))
-    with open(temporary, "wb") as file:
+    with atomic_files.replacing(place) as temporary, open(temporary, "wb") as file:
         np.save(file, value)
-    os.replace(temporary, place)

@@ -57,8 +57,10 @@ def unfreeze(model: Any, *layers: Any) -> list[str]:
     if layers:
         # `trainable` of a model is that of all it holds: set one by one, not from above.
         chosen = _chosen(model, layers, "unfreeze")
-        outer = [one for one in (model, *tf_private.keras_layers(model)) if _holds(one, chosen)]
-        others = [one for one in _leaves(model) if not one.trainable]
+        outer = [
+            layer for layer in (model, *tf_private.keras_layers(model)) if _holds(layer, chosen)
+        ]
+        others = [layer for layer in _leaves(model) if not layer.trainable]
         for layer in outer:
             layer.trainable = True
         for layer in others:
@@ -69,8 +71,8 @@ def unfreeze(model: Any, *layers: Any) -> list[str]:
 def _holds(layer: Any, chosen: Sequence[Any]) -> bool:
     if not getattr(layer, "layers", None):
         return False
-    inside = {id(one) for one in tf_private.keras_layers(layer)}
-    return any(id(one) in inside for one in chosen)
+    inside = {id(inner) for inner in tf_private.keras_layers(layer)}
+    return any(id(layer) in inside for layer in chosen)
 
 
 def _leaves(model: Any) -> list[Any]:
@@ -91,25 +93,28 @@ def _set_trainable(model: Any, layers: Sequence[Any], value: bool, where: str) -
 def _chosen(model: Any, wanted: Sequence[Any], where: str) -> list[Any]:
     known = tf_private.keras_layers(model)
     chosen: list[Any] = []
-    for one in wanted:
-        if isinstance(one, str):
-            found = [layer for layer in known if re.search(one, layer.name)]
+    for asked in wanted:
+        if isinstance(asked, str):
+            matching = [layer for layer in known if re.search(asked, layer.name)]
         else:
-            found = [layer for layer in known if layer is one]
-        if not found:
+            matching = [layer for layer in known if layer is asked]
+        if not matching:
             raise ConfigError(
-                f"est.fine_tuning.{where}: no layer of {model.name!r} is {one!r}. Its layers: "
+                f"est.fine_tuning.{where}: no layer of {model.name!r} is {asked!r}. Its layers: "
                 f"{_some(layer.name for layer in known)}."
             )
-        chosen += [layer for layer in found if not any(layer is other for other in chosen)]
+        chosen += [layer for layer in matching if not any(layer is taken for taken in chosen)]
     # In the order of the model.
-    return [layer for layer in known if any(layer is other for other in chosen)]
+    return [layer for layer in known if any(layer is taken for taken in chosen)]
 
 
 def trainable_variables(*patterns: str, exclude: str | Sequence[str] = ()) -> list[tf.Variable]:
     """Inside a model function: the trainable variables made so far that match a pattern.
 
     For the last argument of `est.minimize`, or the `var_list` of a v1 optimizer.
+
+    Args:
+      exclude: patterns of those to leave out.
 
     >>> import estimand as est
     >>> def model_fn(features, labels, mode):

@@ -93,7 +93,7 @@ def maker(model: Any, custom_objects: Mapping[str, Any] | None) -> Callable[[], 
     flags = [layer.trainable for layer in model._flatten_layers(include_self=False)]
 
     def make() -> Any:
-        with tf_keras.utils.custom_object_scope(objects):
+        with tf_keras.utils.custom_object_scope(objects), keras2_models.trusting_lambdas():
             made = type(model).from_config(dict(config))
         for layer, trainable in zip(made._flatten_layers(include_self=False), flags, strict=False):
             layer.trainable = trainable
@@ -108,7 +108,7 @@ def values_by_name(model: Any, make: Callable[[], Any]) -> dict[str, Any]:
         return {}
     with tf.Graph().as_default(), tf_private.eager_mode():
         names = [weight.name.split(":")[0] for weight in make().weights]
-        values = model.get_weights()
+    values = keras2_models.values_of(model)
     return dict(zip(names, values, strict=True)) if len(names) == len(values) else {}
 
 

@@ -36,13 +36,13 @@ def variable_names(model: Any) -> list[str]:
     for path in paths:
         for kind, number in filter(None, (_numbered(part, kinds) for part in path[:-1])):
             numbers.setdefault(kind, set()).add(number)
-    ranks = {kind: sorted(found) for kind, found in numbers.items()}
+    ranks = {kind: sorted(numbered) for kind, numbered in numbers.items()}
 
     def renamed(part: str) -> str:
-        found = _numbered(part, kinds)
-        if found is None:
+        numbered = _numbered(part, kinds)
+        if numbered is None:
             return part
-        kind, number = found
+        kind, number = numbered
         rank = ranks[kind].index(number)
         return f"{kind}_{rank}" if rank else kind
 
@@ -59,8 +59,8 @@ def _numbered(part: str, kinds: set[str]) -> tuple[str, int] | None:
 
 def optimizer_name(optimizer: Any) -> str:
     """The name of an optimizer without the number that Keras gave it in this process."""
-    found = _numbered(optimizer.name, {tf_private.keras_kind(optimizer)})
-    return optimizer.name if found is None else found[0]
+    numbered = _numbered(optimizer.name, {tf_private.keras_kind(optimizer)})
+    return optimizer.name if numbered is None else numbered[0]
 
 
 def unique(names: Any) -> list[str]:
@@ -125,10 +125,10 @@ def model_inputs(model: Any, features: Any) -> Any:
         return {key: features[key] for key in tensors}
     if len(accepted) == 1 and len(features) == 1:
         return next(iter(features.values()))  # there is nothing to mistake it for
-    found = [next((n for n in names if n in features), None) for names in accepted]
-    if None in found:
+    matching = [next((n for n in names if n in features), None) for names in accepted]
+    if None in matching:
         check_keys([names[0] for names in accepted], features, "features", "inputs")
-    values = [features[name] for name in found]
+    values = [features[name] for name in matching]
     return values[0] if len(values) == 1 else values
 
 

@@ -136,7 +136,9 @@ def _fill_optimizer(model: Any, names: list[str], stored: set[str], checkpoint: 
         for v, name in zip(model.variables, names, strict=True)
     }
     parts = [optimizer, getattr(optimizer, "inner_optimizer", None)]
-    owners = {one.name: optimizer_name(one) for one in parts if one is not None}
+    owners = {
+        optimizer.name: optimizer_name(optimizer) for optimizer in parts if optimizer is not None
+    }
     state = [
         f"{owners[v.path.partition('/')[0]]}/{_state_name(v.name, renamed)}"
         for v in optimizer.variables

@@ -84,10 +84,10 @@ def retrain(
       seed: for the split and the training.
       report: is told what happens, line by line.
     """
-    found = find_images("retrain", images, None, True)
-    if len(found.class_names) < 2:
+    labelled = find_images("retrain", images, None, True)
+    if len(labelled.class_names) < 2:
         raise ConfigError(
-            f"{os.fspath(images)!r} has one class folder only: {found.class_names[0]!r}. There "
+            f"{os.fspath(images)!r} has one class folder only: {labelled.class_names[0]!r}. There "
             "have to be two or more to tell apart."
         )
     network = bottlenecks.load_base(
@@ -95,20 +95,20 @@ def retrain(
     )
     folder = os.path.abspath(os.fspath(out))
     os.makedirs(folder, exist_ok=True)
-    _check_same(folder, network, found.class_names)
-    report(f"{len(found.paths)} images of {len(found.class_names)} classes")
+    _check_same(folder, network, labelled.class_names)
+    report(f"{len(labelled.paths)} images of {len(labelled.class_names)} classes")
     vectors, computed = bottlenecks.compute(
         network,
-        found.paths,
+        labelled.paths,
         cache or os.path.join(folder, "bottlenecks"),
         lambda done, of: report(f"bottlenecks: {done} of {of}"),
     )
-    held_back = set(part_of(found, validation, True, seed).paths) if validation else set()
-    held = np.array([path in held_back for path in found.paths])
-    labels = np.array(found.labels, np.int64)
+    held_back = set(part_of(labelled, validation, True, seed).paths) if validation else set()
+    held = np.array([path in held_back for path in labelled.paths])
+    labels = np.array(labelled.labels, np.int64)
     report(f"training on {int((~held).sum())} of them; {computed} bottlenecks were new")
     estimator = model_to_estimator(
-        _head(network.width, len(found.class_names), learning_rate, dropout),
+        _head(network.width, len(labelled.class_names), learning_rate, dropout),
         config=RunConfig(model_dir=os.path.join(folder, "training"), tf_random_seed=seed),
     )
     read = numpy_input_fn(
@@ -118,12 +118,12 @@ def retrain(
     metrics = _measure(estimator, vectors, labels, held if held.any() else ~held)
     model = _whole(network, load(estimator.model_dir))
     step = int(metrics["global_step"])
-    exported = _write_all(folder, network, model, found.class_names, step)
+    exported = _write_all(folder, network, model, labelled.class_names, step)
     return Retrained(
         folder,
         exported,
-        found.class_names,
-        len(found.paths),
+        labelled.class_names,
+        len(labelled.paths),
         computed,
         int(held.sum()),
         metrics,
@@ -184,9 +184,8 @@ def _write_all(
     folder: str, network: bottlenecks.Base, model: Any, names: Sequence[str], step: int
 ) -> str:
     atomic_files.replace_text(os.path.join(folder, LABELS), "".join(f"{n}\n" for n in names))
-    temporary = atomic_files.temporary_path(folder, "model.keras")
-    model.save(temporary)
-    os.replace(temporary, os.path.join(folder, "model.keras"))
+    with atomic_files.replacing(os.path.join(folder, "model.keras")) as temporary:
+        model.save(temporary)
     with tempfile.TemporaryDirectory() as scratch:
         checkpoint = as_checkpoint(model, scratch, step=step)
         estimator = Estimator(_serving_model_fn(model, names), model_dir=scratch)

@@ -48,13 +48,13 @@ class V1InKeras(keras.optimizers.Optimizer):
     @property
     def v1(self) -> Any:
         """The optimizer of `tf.train`."""
-        found = self._wrapped()
-        if found is None:
+        wrapped = self._wrapped()
+        if wrapped is None:
             raise ConfigError(
                 _NOT_SAVED.format(kind=self._kind)
                 + " Call model.compile(...) again before training a model that was loaded."
             )
-        return found
+        return wrapped
 
     @property
     def learning_rate(self) -> Any:

@@ -34,23 +34,23 @@ def names_of_tensorflow(source: str, faces: Sequence[str] = ("tensorflow",)) -> 
     except SyntaxError:
         return []
     aliases = set()
-    found = set()
+    modules = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name in faces and (alias.asname or alias.name == "tensorflow"):
                     aliases.add(alias.asname or alias.name)
-    for node in _walk_what_is_not_tried(tree):
+    for node in walk_what_is_not_tried(tree):
         if isinstance(node, ast.Import):
             if any(alias.name.startswith("tensorflow.contrib") for alias in node.names):
-                found.add("contrib")
+                modules.add("contrib")
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            found.update(_imported_from(node))
+            modules.update(_imported_from(node))
         elif isinstance(node, ast.Attribute):
             root, path = _dotted(node)
             if root in aliases:
-                found.add(path)
-    return sorted(found)
+                modules.add(path)
+    return sorted(modules)
 
 
 def asks_for_contrib(source: str) -> bool:
@@ -100,7 +100,8 @@ def _imported_from(node: ast.ImportFrom) -> Iterator[str]:
         yield "contrib"
 
 
-def _walk_what_is_not_tried(tree: ast.AST) -> Iterator[ast.AST]:
+def walk_what_is_not_tried(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a program but for what it only tries, or uses if it finds it."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from estimand.compat import contrib_visibility, keras_choice, module_table, moved
+from estimand.compat import contrib_visibility, keras_choice, module_table, moved, old_python
 from estimand.compat.mapped_module import MappedModule
 from estimand.compat.v1 import contrib
 from estimand.core import old_code, tf_private
@@ -57,6 +57,7 @@ _REAL = (
     "tensorflow.keras",
     "tensorflow.python",
 )
+_CHECKED_COLUMNS = ("bucketized_column", "crossed_column", "embedding_column", "indicator_column")
 # Owner, name and earlier value, in order of installing; empty while nothing is installed.
 _before: list[tuple[Any, str, Any]] = []
 
@@ -71,12 +72,19 @@ def install(keras: int | None = None) -> None:
     for those that look for it to tell TensorFlow 1);
     also the optimizers of `tf.keras.optimizers.legacy`, which Keras 3 only names, and
     `tf.keras.layers.DenseFeatures`, which it lacks. Keras' `compile` takes optimizers of
-    `tf.compat.v1.train` again.
+    `tf.compat.v1.train` again. What Python has dropped since (`inspect.getargspec`,
+    `collections.Mapping`, `time.clock`) is there, too.
     Call it before the code that needs them is imported. Calling it again changes nothing.
 
     Args:
         keras: which Keras `tf.keras` is to be, 2 (`tf_keras`) or 3. None: 3, and 2 for a program
             that is found to be written for it.
+
+    >>> import estimand, tensorflow as tf
+    >>> estimand.install()
+    >>> tf.estimator.Estimator is estimand.Estimator
+    True
+    >>> estimand.compat.install.uninstall()
     """
     if _before:
         return
@@ -84,6 +92,8 @@ def install(keras: int | None = None) -> None:
     import tensorflow as tf
 
     _set(old_code, "expected", True)
+    for module, name, value in [*old_python.missing(), *moved.missing_names()]:
+        _set(module, name, value)
     for name, module in _modules().items():
         _before.append((sys.modules, name, sys.modules.get(name, _ABSENT)))
         sys.modules[name] = module
@@ -92,6 +102,7 @@ def install(keras: int | None = None) -> None:
         _supply_legacy_optimizers(tf)
         _supply_dense_features(tf)
         _let_keras_take_v1_optimizers()
+    _let_columns_check_what_they_are_made_of(tf)
     for face in _distinct([tf, *map(tf_private.unwrapped, _faces("v1"))]):
         before = vars(face).get("__getattr__")
         _set(face, "__getattr__", contrib_visibility.finder(face.__name__, before))
@@ -109,6 +120,14 @@ def supplied_modules() -> dict[str, ModuleType]:
 def supplied_attributes() -> dict[str, str]:
     """Paths below TensorFlow, such as `tensorflow.estimator`, and the modules to be found there."""
     return {f"tensorflow.{path}": module for path, module in _ATTRIBUTES.items()}
+
+
+def supplied_to_keras() -> frozenset[str]:
+    """Paths of what Keras 2 had and `tf.keras` gets back: `tensorflow.keras.experimental` etc."""
+    paths = {"layers.DenseFeatures"}
+    for module, names in module_table.KERAS_EXPERIMENTAL.items():
+        paths |= {module, *(f"{module}.{name}" for name in names)}
+    return frozenset(f"tensorflow.keras.{path}" for path in paths)
 
 
 def _supply_legacy_optimizers(tf: ModuleType) -> None:
@@ -139,6 +158,16 @@ def _supply_dense_features(tf: ModuleType) -> None:
                 _set(owner, name, value)
 
 
+def _let_columns_check_what_they_are_made_of(tf: ModuleType) -> None:
+    """TensorFlow takes any column, and fails with an AttributeError when the model is built."""
+    from estimand.features import feature_column
+
+    faces = [tf, *_faces("v1"), *_faces("v2")]
+    for owner in _distinct([face.feature_column for face in faces]):
+        for name in _CHECKED_COLUMNS:
+            _set(owner, name, getattr(feature_column, name))
+
+
 def _of_keras(path: str) -> ModuleType:
     module = MappedModule(f"tensorflow.keras.{path}", module_table.KERAS_EXPERIMENTAL[path])
     if path == "layers.experimental":
@@ -166,8 +195,8 @@ def _owners(tf: ModuleType, path: str) -> list[Any]:
         starts, parts = [importlib.import_module("tensorflow.python")], []
     else:
         starts = [tf]
-    found = [functools.reduce(getattr, filter(None, parts), start) for start in starts]
-    return _distinct(found)
+    objects = [functools.reduce(getattr, filter(None, parts), start) for start in starts]
+    return _distinct(objects)
 
 
 def _faces(version: str) -> list[ModuleType]:
@@ -213,7 +242,10 @@ def _set(owner: Any, name: str, value: Any) -> None:
         _before.append((owner, name, vars(owner).get(name, _ABSENT)))
         vars(owner)[name] = value
     else:
-        _before.append((owner, name, getattr(owner, name, _ABSENT)))
+        # Of a module only what it holds itself: some ask a Keras for names that it has not.
+        own = isinstance(owner, ModuleType)
+        before = vars(owner).get(name, _ABSENT) if own else getattr(owner, name, _ABSENT)
+        _before.append((owner, name, before))
         setattr(owner, name, value)
 
 

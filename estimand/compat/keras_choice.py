@@ -94,16 +94,18 @@ def _signs_in_call(call: ast.Call) -> Iterator[Sign]:
             yield Sign(call.lineno, f"{name}({keyword.arg}=...)")
 
 
-def signs_in_program(path: str | os.PathLike[str]) -> list[tuple[str, Sign]]:
-    """The same of a script and of the modules beside it that it imports."""
+def signs_in_program(
+    path: str | os.PathLike[str], directory: str | None = None
+) -> list[tuple[str, Sign]]:
+    """The same of a script and of the modules beside it, or in `directory`, that it imports."""
     return [
         (file, sign)
-        for file, source in program_files(path).items()
+        for file, source in program_files(path, directory).items()
         for sign in signs_of_keras_2(source)
     ]
 
 
-def choose(asked: int | None, script: str | None) -> None:
+def choose(asked: int | None, script: str | None, directory: str | None = None) -> None:
     """Set `tf.keras` to the Keras that was asked for, or that a script is found to need.
 
     Says in one line what it has chosen, and why; nothing if it is Keras 3 as always.
@@ -112,7 +114,7 @@ def choose(asked: int | None, script: str | None) -> None:
         raise ConfigError(f"keras={asked!r}: there are Keras 2 and Keras 3. Give 2, 3 or None.")
     if asked is None and VARIABLE in os.environ:
         return  # the user has chosen
-    signs = signs_in_program(script) if asked is None and script else []
+    signs = signs_in_program(script, directory) if asked is None and script else []
     if asked != 2 and not signs:
         if asked == 3 and os.environ.pop(VARIABLE, None) is not None:
             _refuse_if_late("keras")

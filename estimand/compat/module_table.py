@@ -74,7 +74,7 @@ V1: dict[str, Names] = {
     "tpu.experimental": _at("estimand.compat.v1.tpu", "EmbeddingConfigSpec"),
 }
 # What releases before 2.15 had besides.
-_TREES = "estimand.compat.v1.contrib_parts.trees"
+_TREES = "estimand.compat.v1.contrib_modules.trees"
 OLD: dict[str, Names] = {
     "": _at(_TREES, "BoostedTreesClassifier BoostedTreesRegressor"),
     "experimental": _at(
@@ -242,7 +242,8 @@ PRIVATE: dict[str, Names] = {
     )
     | _at(
         f"{_OURS}.canned_model_fns",
-        "_compute_fraction_of_zero _linear_model_fn _linear_model_fn_v2",
+        "_compute_fraction_of_zero _linear_model_fn _linear_model_fn_v2 "
+        "_validate_linear_sdca_optimizer_for_linear_classifier",
     )
     | _at("estimand.features.keras_layers", "LinearModel")
     | {"LinearSDCA": "estimand.canned.sdca:LinearSDCA"},
@@ -256,6 +257,7 @@ PRIVATE: dict[str, Names] = {
         for suffix in ("", "_v2")
     },
     "canned.prediction_keys": _at("estimand.heads.keys", "PredictionKeys"),
+    "canned.saved_model_estimator": _at(f"{_OURS}.saved_model_estimator", "SavedModelEstimator"),
     "canned.rnn": _at("estimand.canned.rnn", "RNNClassifier RNNEstimator")
     | _at(f"{_OURS}.canned_layers", "USE_DEFAULT _make_rnn_layer")
     | _at(f"{_OURS}.rnn_model", "RNNModel"),

@@ -4,14 +4,35 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 from estimand.compat.mapped_module import MappedModule, resolve
 from estimand.compat.module_table import Names, _at
-from estimand.core.tf_private.moved_modules import MOVED, RENAMED
+from estimand.core.tf_private.moved_modules import MOVED, MOVED_NAMES, RENAMED
 
 _OURS = "estimand.compat.private"
+_LAYERS = "estimand.compat.v1.layers"
+
+# Where TensorFlow looks for these in a Keras that has them no more.
+_LAYER_NAMES: dict[str, Names] = {
+    "tensorflow.python.layers.core": _at(_LAYERS, "Dense Dropout Flatten dense dropout flatten"),
+    "tensorflow.python.layers.convolutional": _at(
+        _LAYERS,
+        "Conv1D Conv2D Conv3D Conv2DTranspose Conv3DTranspose SeparableConv1D SeparableConv2D "
+        "conv1d conv2d conv3d conv2d_transpose conv3d_transpose separable_conv1d separable_conv2d",
+    ),
+    "tensorflow.python.layers.normalization": _at(
+        _LAYERS, "BatchNormalization batch_normalization"
+    ),
+    "tensorflow.python.layers.pooling": _at(
+        _LAYERS,
+        "AveragePooling1D AveragePooling2D AveragePooling3D MaxPooling1D MaxPooling2D MaxPooling3D "
+        "average_pooling1d average_pooling2d average_pooling3d max_pooling1d max_pooling2d "
+        "max_pooling3d",
+    ),
+}
 
 # What had to be written anew.
 _WRITTEN: dict[str, Names] = {
@@ -47,10 +68,10 @@ class MovedModule(MappedModule):
         if name.startswith("__") or name in self.__dict__.get("_homes", {}):
             return super().__getattr__(name)
         for module in self.__dict__.get("_now", ()):
-            found = getattr(importlib.import_module(module), name, self)
-            if found is not self:
-                setattr(self, name, found)
-                return found
+            moved = getattr(importlib.import_module(module), name, self)
+            if moved is not self:
+                setattr(self, name, moved)
+                return moved
         return super().__getattr__(name)
 
     def home(self, name: str) -> str | None:
@@ -71,6 +92,28 @@ def modules() -> dict[str, ModuleType]:
         if parent in made:
             setattr(made[parent], child, module)
     return made
+
+
+def moved_paths() -> frozenset[str]:
+    """The full names of everything that `missing_names` may put back."""
+    tables = {**MOVED_NAMES, **_LAYER_NAMES}
+    return frozenset(f"{path}.{name}" for path, names in tables.items() for name in names)
+
+
+def missing_names() -> Iterator[tuple[ModuleType, str, Any]]:
+    """Names that moved out of modules which are still there: module, name and what it was."""
+    for path, names in {**MOVED_NAMES, **_LAYER_NAMES}.items():
+        if not _exists(path):
+            continue
+        module = importlib.import_module(path)
+        for name, home in names.items():
+            # Not by hasattr: some ask a Keras for it that does not have it.
+            if name in vars(module):
+                continue
+            try:
+                yield module, name, resolve(home)
+            except (ImportError, AttributeError):
+                continue  # it moved on, in the TensorFlow at hand
 
 
 def _has(module: str, name: str) -> bool:

@@ -1,6 +1,7 @@
 """Names and arguments that NumPy has dropped, for a program that `estimand run` runs.
 
-They are there for the files of the program only: libraries find the NumPy that is installed.
+They are there for the files of the program, and for those of libraries that use them without
+looking: a library that knows several versions of NumPy finds the one that is installed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from estimand.compat import detection
 from estimand.compat.program_files import program_files
 
 _log = logging.getLogger("estimand")
@@ -47,7 +49,7 @@ NAMES: dict[str, Callable[[], Any]] = {
     "infty": lambda: np.inf,
     "int": lambda: int,
     "int0": lambda: np.intp,
-    "issubclass_": lambda: lambda one, other: isinstance(one, type) and issubclass(one, other),
+    "issubclass_": lambda: lambda kind, base: isinstance(kind, type) and issubclass(kind, base),
     "long": lambda: int,
     "longcomplex": lambda: np.clongdouble,
     "longfloat": lambda: np.longdouble,
@@ -80,11 +82,13 @@ ARGUMENTS: dict[str, dict[str, str]] = {
 
 
 @contextlib.contextmanager
-def put_back(path: str) -> Iterator[None]:
-    """For the program at `path` and the files beside it: NumPy as they know it."""
-    folder = os.path.dirname(os.path.abspath(path)) + os.sep
+def put_back(path: str, directory: str | None = None) -> Iterator[None]:
+    """For the program at `path` and the files of its directory: NumPy as they know it."""
+    folder = (directory or os.path.dirname(os.path.abspath(path))) + os.sep
     told = _Told()
-    functions = {name for source in program_files(path).values() for name in _arguments_in(source)}
+    functions = {
+        name for source in program_files(path, directory).values() for name in _arguments_in(source)
+    }
     before = {name: getattr(np, name) for name in ("__getattr__", *sorted(functions))}
     np.__getattr__ = _finder(before["__getattr__"], folder, told)  # type: ignore[method-assign]
     for name in functions:
@@ -117,12 +121,32 @@ class _Told:
 
 def _finder(before: Callable[[str], Any], folder: str, told: _Told) -> Callable[[str], Any]:
     def __getattr__(name: str) -> Any:
-        if name in NAMES and sys._getframe(1).f_code.co_filename.startswith(folder):
+        file = sys._getframe(1).f_code.co_filename if name in NAMES else ""
+        if file and (file.startswith(folder) or name in _used_without_looking(file)):
             told(f"np.{name}")
             return NAMES[name]()
         return before(name)
 
     return __getattr__
+
+
+@functools.cache
+def _used_without_looking(path: str) -> frozenset[str]:
+    """What a file uses of what NumPy has dropped, outside of `try` and `if hasattr(...)`."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            tree = ast.parse(file.read())
+    except (OSError, SyntaxError, UnicodeDecodeError, ValueError):
+        return frozenset()
+    aliases = numpy_aliases(tree)
+    return frozenset(
+        node.attr
+        for node in detection.walk_what_is_not_tried(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in aliases
+        and node.attr in NAMES
+    )
 
 
 def _translating(function: Callable[..., Any], told: _Told) -> Callable[..., Any]:

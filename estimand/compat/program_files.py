@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import importlib.util
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from estimand.core.errors import InputError
 
 _MOST_FILES = 500
 
 
-def program_files(path: str | os.PathLike[str]) -> dict[str, str]:
-    """The sources of a program by file, the script first; what cannot be read is left out."""
+def program_files(
+    path: str | os.PathLike[str], directory: str | os.PathLike[str] | None = None
+) -> dict[str, str]:
+    """The sources of a program by file, the script first; what cannot be read is left out.
+
+    Args:
+        path: the script.
+        directory: where it finds its modules, if not beside itself.
+    """
     first = Path(path).resolve()
     seen: set[Path] = set()
-    waiting, found = [first], {}
+    waiting, read = [first], {}
     while waiting and len(seen) < _MOST_FILES:
         file = waiting.pop()
         if file in seen or not file.is_file():
@@ -24,9 +36,9 @@ def program_files(path: str | os.PathLike[str]) -> dict[str, str]:
             source = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             continue
-        found[str(file)] = source
-        waiting += _modules_beside(source, first.parent, file.parent)
-    return found
+        read[str(file)] = source
+        waiting += _modules_beside(source, Path(directory or first.parent), file.parent)
+    return read
 
 
 def _modules_beside(source: str, *folders: Path) -> Iterator[Path]:
@@ -46,3 +58,31 @@ def _modules_beside(source: str, *folders: Path) -> Iterator[Path]:
                 place = folder.joinpath(*name.split("."))
                 yield place.with_suffix(".py")
                 yield place / "__init__.py"
+
+
+def module_file(name: str) -> str:
+    """The file that `python -m name` would run."""
+    with searched(os.getcwd()):
+        try:
+            spec = importlib.util.find_spec(name)
+            if spec is not None and spec.submodule_search_locations is not None:
+                spec = importlib.util.find_spec(f"{name}.__main__")
+        except (ImportError, ValueError):
+            spec = None
+    if spec is None or spec.origin is None or not os.path.isfile(spec.origin):
+        raise InputError(
+            f"There is no module {name!r} that could be run, seen from {os.getcwd()}. Go to the "
+            "directory above its package, or give the path of a file: estimand run train.py."
+        )
+    return os.path.abspath(spec.origin)
+
+
+@contextlib.contextmanager
+def searched(directory: str) -> Iterator[None]:
+    """Modules are looked for there first."""
+    search = list(sys.path)
+    sys.path.insert(0, directory)
+    try:
+        yield
+    finally:
+        sys.path[:] = search

@@ -13,6 +13,7 @@ from typing import Any
 
 from estimand.compat import contrib_visibility, detection, old_numpy
 from estimand.compat.install import installed
+from estimand.compat.program_files import module_file, searched
 
 _log = logging.getLogger("estimand")
 # These know which TensorFlow they run on.
@@ -32,14 +33,41 @@ def run_script(path: str, arguments: Sequence[str] = (), v1: bool | None = None)
         The global names of the program when it has ended.
     """
     path = os.path.abspath(path)
+    with _world_of(path, os.path.dirname(path), arguments, v1):
+        return runpy.run_path(path, run_name="__main__")
+
+
+def run_module(name: str, arguments: Sequence[str] = (), v1: bool | None = None) -> dict[str, Any]:
+    """Run a module as `python -m name arguments...` does, with Estimand for `tf.estimator`.
+
+    The files of the program are those below the working directory: so `trainer.task` finds
+    `trainer.model`, and `pytest` runs tests of code that was written for tf.estimator.
+
+    Args:
+        name: the module, or a package with a `__main__`.
+        arguments: as for `run_script`.
+        v1: as for `run_script`.
+
+    Returns:
+        The global names of the module when it has ended.
+    """
+    with _world_of(module_file(name), os.getcwd(), arguments, v1):
+        return runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+@contextlib.contextmanager
+def _world_of(
+    path: str, directory: str, arguments: Sequence[str], v1: bool | None
+) -> Iterator[None]:
+    """What a program whose files are below `directory` expects to find around itself."""
     with (
         installed(),
-        old_numpy.put_back(path),
-        _as_main(path, arguments),
-        _imports(os.path.dirname(path), v1) as imports,
+        old_numpy.put_back(path, directory),
+        _as_main(path, directory, arguments),
+        _imports(directory, v1) as imports,
     ):
         imports.settle_main(path)
-        return runpy.run_path(path, run_name="__main__")
+        yield
 
 
 class _Imports:
@@ -60,11 +88,11 @@ class _Imports:
         fromlist: Any = (),
         level: int = 0,
     ) -> Any:
-        found = self._import(name, globals, locals, fromlist, level)
+        imported = self._import(name, globals, locals, fromlist, level)
         if level or name.partition(".")[0] != "tensorflow" or (fromlist and name != "tensorflow"):
-            return found
+            return imported
         if not self._wants_v1(globals or {}):
-            return found
+            return imported
         from estimand.compat.v1.view import tf, tf_without_contrib
 
         asks = contrib_visibility.file_asks(str((globals or {}).get("__file__")))
@@ -138,12 +166,11 @@ def _imports(directory: str, v1: bool | None) -> Iterator[_Imports]:
 
 
 @contextlib.contextmanager
-def _as_main(path: str, arguments: Sequence[str]) -> Iterator[None]:
-    argv, search = sys.argv, list(sys.path)
+def _as_main(path: str, directory: str, arguments: Sequence[str]) -> Iterator[None]:
+    argv = sys.argv
     sys.argv = [path, *arguments]
-    sys.path.insert(0, os.path.dirname(path))
     try:
-        yield
+        with searched(directory):
+            yield
     finally:
         sys.argv = argv
-        sys.path[:] = search

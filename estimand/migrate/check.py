@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 import os
 import re
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from estimand.compat import detection, old_numpy
+from estimand.compat import detection, old_numpy, old_python
 from estimand.core.errors import InputError
 from estimand.migrate.hints import hint
 from estimand.migrate.idioms import find_idioms
@@ -50,23 +51,23 @@ class FileReport:
 
     @property
     def verdict(self) -> Verdict:
-        found = {one.verdict for one in self.findings}
-        return next((v for v in reversed(Verdict) if v in found), Verdict.AS_IT_IS)
+        verdicts = {finding.verdict for finding in self.findings}
+        return next((v for v in reversed(Verdict) if v in verdicts), Verdict.AS_IT_IS)
 
     @property
     def how(self) -> str:
         """What has to be done beside changes."""
         if self.verdict is Verdict.AS_IT_IS:
             return "nothing"
-        other = "from estimand.compat.v1.view import tf" if self.v1 else "estimand.install()"
-        return f"estimand run, or in the program: {other}"
+        line = "from estimand.compat.v1.view import tf" if self.v1 else "estimand.install()"
+        return f"estimand run, or in the program: {line}"
 
     @property
     def uses_tensorflow(self) -> bool:
         return bool(self.findings)
 
     def count(self, verdict: Verdict) -> int:
-        return sum(one.verdict is verdict for one in self.findings)
+        return sum(finding.verdict is verdict for finding in self.findings)
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
@@ -77,12 +78,12 @@ class FileReport:
             "how": self.how,
             "findings": [
                 {
-                    "line": one.line,
-                    "name": one.text,
-                    "verdict": one.verdict.name.lower(),
-                    "advice": one.advice,
+                    "line": finding.line,
+                    "name": finding.text,
+                    "verdict": finding.verdict.name.lower(),
+                    "advice": finding.advice,
                 }
-                for one in self.findings
+                for finding in self.findings
             ],
         }
 
@@ -109,7 +110,7 @@ def check_source(source: str, path: str = "<source>", names: Names | None = None
     names = names or Names()
     report = FileReport(path)
     try:
-        found = find_uses(source)
+        source_uses = find_uses(source)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
         text = f"no Python 3: {getattr(error, 'msg', error)}"
@@ -119,12 +120,13 @@ def check_source(source: str, path: str = "<source>", names: Names | None = None
         return report
     report.v1 = wants_v1(source, names)
     in_place = _INSTALLS.search(source) is not None
-    findings = {_judged(use, report.v1, in_place, names) for use in found.uses}
+    findings = {_judged(use, report.v1, in_place, names) for use in source_uses.uses}
     findings |= {
-        Finding(one.line, one.text, Verdict.CHANGE, one.advice) for one in find_idioms(found, names)
+        Finding(idiom.line, idiom.text, Verdict.CHANGE, idiom.advice)
+        for idiom in find_idioms(source_uses, names)
     }
-    findings |= set(_of_numpy(source))
-    report.findings = sorted(findings, key=lambda one: (one.line, one.text))
+    findings |= set(_of_numpy(source)) | set(_of_python(source))
+    report.findings = sorted(findings, key=lambda finding: (finding.line, finding.text))
     return report
 
 
@@ -135,6 +137,20 @@ def _of_numpy(source: str) -> Iterator[Finding]:
         yield Finding(line, f"np.{name}", Verdict.RUN, advice)
     for line, function, argument in old_numpy.old_arguments(source):
         yield Finding(line, f"np.{function}({argument}=...)", Verdict.RUN, advice)
+
+
+def _of_python(source: str) -> Iterator[Finding]:
+    """What Python has dropped: `estimand run` and `install()` give it back."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            today = old_python.written_today(ast.unparse(node))
+        elif isinstance(node, ast.ImportFrom) and len(node.names) == 1:
+            today = old_python.written_today(f"{node.module}.{node.names[0].name}")
+        else:
+            continue
+        if today:
+            advice = f"Python has dropped it; today: {today}"
+            yield Finding(node.lineno, ast.unparse(node), Verdict.RUN, advice)
 
 
 def wants_v1(source: str, names: Names) -> bool:
@@ -163,7 +179,7 @@ def python_files(path: str) -> Iterator[str]:
 
 def summary(reports: list[FileReport]) -> Counter[Verdict]:
     """How many files of each verdict; those without TensorFlow do not count."""
-    return Counter(one.verdict for one in reports if one.uses_tensorflow)
+    return Counter(report.verdict for report in reports if report.uses_tensorflow)
 
 
 def _check_file(path: str, names: Names) -> FileReport:

@@ -16,6 +16,7 @@ _PLACES = [
     "losses",
     "data",
     "image",
+    "signal",
     "feature_column",
     "estimator",
     "initializers",
@@ -46,7 +47,10 @@ def hint(path: str, names: Names) -> str:
 def _elsewhere(name: str, names: Names) -> str | None:
     """A name of contrib, where TensorFlow 1 has it outside of contrib."""
     candidates = [f"{place}.{name}" if place else name for place in ("", *_PLACES)]
-    return next((one for one in candidates if not is_missing(follow(names.tf1, one))), None)
+    return next(
+        (candidate for candidate in candidates if not is_missing(follow(names.tf1, candidate))),
+        None,
+    )
 
 
 def _plain(path: str) -> str:

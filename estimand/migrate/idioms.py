@@ -36,7 +36,7 @@ class Idiom:
     advice: str
 
 
-def find_idioms(found: SourceUses, names: Names) -> list[Idiom]:
+def find_idioms(source_uses: SourceUses, names: Names) -> list[Idiom]:
     """All that is to be changed in a file beside names that are gone.
 
     >>> from estimand.migrate.uses import find_uses
@@ -52,8 +52,8 @@ def find_idioms(found: SourceUses, names: Names) -> list[Idiom]:
         _tpus,
         _of_keras_2,
     ]
-    result = [one for look in looks for one in look(found, names)]
-    return sorted(result, key=lambda one: one.line)
+    result = [idiom for look in looks for idiom in look(source_uses, names)]
+    return sorted(result, key=lambda idiom: idiom.line)
 
 
 def is_keras_optimizer(target: Target) -> bool:
@@ -61,8 +61,8 @@ def is_keras_optimizer(target: Target) -> bool:
     return _KERAS_OPTIMIZER.search(target.path) is not None
 
 
-def _arguments_of_optimizers(found: SourceUses, names: Names) -> Iterator[Idiom]:
-    for call, target in found.callee.items():
+def _arguments_of_optimizers(source_uses: SourceUses, names: Names) -> Iterator[Idiom]:
+    for call, target in source_uses.callee.items():
         if not _KERAS_OPTIMIZER.search(target.path):
             continue
         known = _parameters(names, target)
@@ -106,10 +106,10 @@ def _signature(value: Any) -> frozenset[str]:
         return frozenset()
 
 
-def _compiling(found: SourceUses, names: Names) -> Iterator[Idiom]:
+def _compiling(source_uses: SourceUses, names: Names) -> Iterator[Idiom]:
     """Keras 3 has no tensors to be the targets."""
     del names
-    for call in _method_calls(found, "compile"):
+    for call in _method_calls(source_uses, "compile"):
         if any(keyword.arg == "target_tensors" for keyword in call.keywords):
             yield Idiom(
                 call.lineno,
@@ -118,50 +118,50 @@ def _compiling(found: SourceUses, names: Names) -> Iterator[Idiom]:
             )
 
 
-def _learning_rates(found: SourceUses, names: Names) -> Iterator[Idiom]:
+def _learning_rates(source_uses: SourceUses, names: Names) -> Iterator[Idiom]:
     del names
-    for node in learning_rates(found):
+    for node in learning_rates(source_uses):
         lr = node.attr == "lr"
         advice = "write .learning_rate" if lr else "Keras 3 has schedules instead"
         yield Idiom(node.lineno, ast.unparse(node), advice)
 
 
-def learning_rates(found: SourceUses) -> Iterator[ast.Attribute]:
+def learning_rates(source_uses: SourceUses) -> Iterator[ast.Attribute]:
     """Where `lr` or `decay` of an optimizer of Keras is read or set."""
-    for node in ast.walk(found.tree):
+    for node in ast.walk(source_uses.tree):
         if not isinstance(node, ast.Attribute) or node.attr not in ("lr", "decay"):
             continue
         owner = node.value
-        made = found.made_by.get(owner.id) if isinstance(owner, ast.Name) else None
+        made = source_uses.made_by.get(owner.id) if isinstance(owner, ast.Name) else None
         of_a_model = isinstance(owner, ast.Attribute) and owner.attr == "optimizer"
         if of_a_model or (made is not None and is_keras_optimizer(made)):
             yield node
 
 
-def _old_methods(found: SourceUses, names: Names) -> Iterator[Idiom]:
+def _old_methods(source_uses: SourceUses, names: Names) -> Iterator[Idiom]:
     del names
-    if not any("keras" in path.split(".") for path in found.paths):
+    if not any("keras" in path.split(".") for path in source_uses.paths):
         return
     for name, instead in _OLD_METHODS.items():
-        for call in _method_calls(found, name):
+        for call in _method_calls(source_uses, name):
             yield Idiom(call.lineno, f".{name}(...)", f"write .{instead}")
 
 
-def _of_keras_2(found: SourceUses, names: Names) -> Iterator[Idiom]:
+def _of_keras_2(source_uses: SourceUses, names: Names) -> Iterator[Idiom]:
     """What Keras 2 runs as it is; not again what has an advice of its own."""
     del names
-    if not any("keras" in path.split(".") for path in found.paths):
+    if not any("keras" in path.split(".") for path in source_uses.paths):
         return
     told = ("(lr=...)", "(target_tensors=...)", *(f".{name}" for name in _OLD_METHODS))
-    for sign in signs_in_tree(found.tree):
+    for sign in signs_in_tree(source_uses.tree):
         if not sign.text.endswith(told):
             advice = "Keras 3 lacks it: run it with Keras 2 (estimand run --keras=2)"
             yield Idiom(sign.line, sign.text, advice)
 
 
-def _tpus(found: SourceUses, names: Names) -> Iterator[Idiom]:
+def _tpus(source_uses: SourceUses, names: Names) -> Iterator[Idiom]:
     del names
-    for call in found.callee:
+    for call in source_uses.callee:
         for keyword in call.keywords:
             is_true = isinstance(keyword.value, ast.Constant) and keyword.value.value is True
             if keyword.arg == "use_tpu" and is_true:
@@ -172,13 +172,13 @@ def _tpus(found: SourceUses, names: Names) -> Iterator[Idiom]:
                 )
 
 
-def _method_calls(found: SourceUses, name: str) -> Iterator[ast.Call]:
+def _method_calls(source_uses: SourceUses, name: str) -> Iterator[ast.Call]:
     """Calls of a method of something that is no module of TensorFlow."""
-    for node in ast.walk(found.tree):
+    for node in ast.walk(source_uses.tree):
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
             and node.func.attr == name
-            and node not in found.callee
+            and node not in source_uses.callee
         ):
             yield node

@@ -8,7 +8,7 @@ import importlib
 from types import ModuleType
 from typing import Any
 
-from estimand.compat import install
+from estimand.compat import install, moved
 from estimand.compat.mapped_module import MappedModule
 from estimand.migrate.uses import Target
 
@@ -37,10 +37,14 @@ class Names:
         self.tf1: Any = view
         self._supplied = install.supplied_modules()
         self._aliases = install.supplied_attributes()
+        self._to_keras = install.supplied_to_keras()
+        self._moved = moved.moved_paths()
         self.find = functools.lru_cache(maxsize=None)(self._find)
 
     def _find(self, target: Target, v1: bool) -> Found:
         """Who has what a name stands for, in a file that gets TensorFlow 1 or 2."""
+        if path_of_keras(target.path) in self._to_keras:
+            return Found.SUPPLIED
         if target.of_tf and v1:
             return self._find_in_tf1(target.path)
         return self._find_installed(target.path)
@@ -62,6 +66,8 @@ class Names:
         if supplier is not None:
             module, below = supplier
             return Found.SUPPLIED if _has(module, below) else Found.NOWHERE
+        if any(path == one or path.startswith(f"{one}.") for one in self._moved):
+            return Found.SUPPLIED
         root, _, below = path.partition(".")
         if root == "tensorflow_estimator":
             return Found.NOWHERE
@@ -95,7 +101,7 @@ class Names:
         """The shortest beginning of a path that leads nowhere."""
         parts = path.split(".")
         beginnings = [".".join(parts[:count]) for count in range(2, len(parts))]
-        return next((one for one in beginnings if not self._anywhere(one)), path)
+        return next((beginning for beginning in beginnings if not self._anywhere(beginning)), path)
 
     def _anywhere(self, path: str) -> bool:
         return any(
@@ -114,6 +120,17 @@ class Names:
             start = self.tf1 if root == "tensorflow" else importlib.import_module(root)
             owner = follow(start, below)
         return [] if owner is _MISSING else [n for n in dir(owner) if not n.startswith("_")]
+
+
+def path_of_keras(path: str) -> str:
+    """The same path, whichever face of TensorFlow it was reached by.
+
+    >>> path_of_keras("tensorflow.compat.v1.keras.layers.Dense")
+    'tensorflow.keras.layers.Dense'
+    """
+    for face in ("compat.v1.", "compat.v2."):
+        path = path.replace(f"tensorflow.{face}keras.", "tensorflow.keras.")
+    return path
 
 
 def follow(start: Any, path: str) -> Any:

@@ -19,6 +19,11 @@ HINTS: dict[str, str] = {
     r"contrib\.learn\.(Estimator|SKCompat)": "`tf.estimator.Estimator`",
     r"contrib\.learn\.(\w+(Classifier|Regressor))": r"`tf.estimator.\1`",
     r"contrib\.factorization\.KMeans\w*": "`est.KMeans`",
+    r"contrib\.(distributions|bayesflow).*": (
+        "tfp.distributions and its siblings, of the package tensorflow-probability"
+    ),
+    r"contrib\.keras\.(\w+)": r"`tf.keras.\1`",
+    r"contrib\.stateless\.stateless_random_(\w+)": r"`tf.random.stateless_\1`",
     r"contrib\.layers\.batch_norm": "`tf.layers.batch_normalization`",
     r"contrib\.layers\.convolution(2d)?": "`tf.layers.conv2d`",
     r"contrib\.layers\.max_pool2d": "`tf.layers.max_pooling2d`",
@@ -29,12 +34,11 @@ HINTS: dict[str, str] = {
     ),
     r"contrib\.layers\.one_hot_column": "`tf.feature_column.indicator_column`",
     r"contrib\.layers\.optimize_loss": "`est.minimize`",
-    r"contrib\.slim.*": "layers of `tf.layers`, variables under the scopes that slim gave them",
+    r"contrib\.slim.*": "that of the package tf-slim, which estimand run uses once it is installed",
     r"contrib\.cudnn_rnn.*": "cells of `tf.nn.rnn_cell` with `tf.nn.dynamic_rnn`",
     r"contrib\.metrics\.streaming_(\w+)": r"`tf.metrics.\1`",
     r"contrib\.data\.(Dataset|TFRecordDataset)": r"`tf.data.\1`",
     r"contrib\.training\.bucket_by_sequence_length": "`tf.data.Dataset.bucket_by_sequence_length`",
-    r"keras\.layers\.DenseFeatures": "`tf.compat.v1.feature_column.input_layer`",
     r"keras\.layers\.CuDNN(LSTM|GRU)": r"`tf.keras.layers.\1`",
     r"keras\.backend\.(get_session|set_session|clear_session)": (
         "nothing: Keras has no session; configure by est.RunConfig"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from estimand.compat import old_python
 from estimand.compat.old_numpy import ARGUMENTS, numpy_aliases
 from estimand.migrate.check import Verdict, check_source
 from estimand.migrate.idioms import GENERATOR_METHODS, is_keras_optimizer, learning_rates
@@ -54,16 +55,16 @@ def rewritten(source: str, names: Names | None = None) -> str:
     x = np.zeros(3, dtype=float)  # three
     """
     try:
-        found = find_uses(source)
+        source_uses = find_uses(source)
     except (SyntaxError, ValueError):
         return source
     names = names or Names()
     lines = source.splitlines(keepends=True)
-    for edit in sorted(set(_edits(found)), reverse=True):
+    for edit in sorted(set(_edits(source_uses)), reverse=True):
         line = lines[edit.line - 1].encode()
         line = line[: edit.start] + edit.text.encode() + line[edit.end :]
         lines[edit.line - 1] = line.decode()
-    result = _with_install("".join(lines), found, names)
+    result = _with_install("".join(lines), source_uses, names)
     ast.parse(result)  # whatever went wrong here must not reach a file
     return result
 
@@ -76,10 +77,11 @@ def difference(before: str, after: str, path: str) -> str:
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
 
-def _edits(found: SourceUses) -> Iterator[Edit]:
-    yield from _numpy(found.tree)
-    yield from _keras_arguments(found)
-    yield from _keras_names(found)
+def _edits(source_uses: SourceUses) -> Iterator[Edit]:
+    yield from _numpy(source_uses.tree)
+    yield from _python(source_uses.tree)
+    yield from _keras_arguments(source_uses)
+    yield from _keras_names(source_uses)
 
 
 def _numpy(tree: ast.Module) -> Iterator[Edit]:
@@ -99,26 +101,47 @@ def _numpy(tree: ast.Module) -> Iterator[Edit]:
             yield _last(node, _NUMPY[node.attr])
 
 
-def _keras_arguments(found: SourceUses) -> Iterator[Edit]:
-    for call, target in found.callee.items():
+def _python(tree: ast.Module) -> Iterator[Edit]:
+    """Names that Python keeps elsewhere; `getargspec` has no successor that returns the same."""
+    imported = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.asname is None
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or not _of(node, imported & _MOVED_IN_PYTHON):
+            continue
+        path = ast.unparse(node)
+        today = old_python.written_today(path)
+        if today is not None:
+            yield _last(node, today.removeprefix(f"{path.partition('.')[0]}."))
+
+
+_MOVED_IN_PYTHON = {"collections", "time"}
+
+
+def _keras_arguments(source_uses: SourceUses) -> Iterator[Edit]:
+    for call, target in source_uses.callee.items():
         if is_keras_optimizer(target):
             taken = {keyword.arg for keyword in call.keywords}
             for keyword in call.keywords:
                 if keyword.arg == "lr" and "learning_rate" not in taken:
                     yield _keyword(keyword, "learning_rate")
-    for node in learning_rates(found):
+    for node in learning_rates(source_uses):
         if node.attr == "lr":
             yield _last(node, "learning_rate")
 
 
-def _keras_names(found: SourceUses) -> Iterator[Edit]:
-    for call, target in found.callee.items():
+def _keras_names(source_uses: SourceUses) -> Iterator[Edit]:
+    for call, target in source_uses.callee.items():
         new = _KERAS_NAMES.get(target.path)
         if new is not None and isinstance(call.func, ast.Attribute):
             yield _last(call.func, new)
-    if not any("keras" in path.split(".") for path in found.paths):
+    if not any("keras" in path.split(".") for path in source_uses.paths):
         return
-    for node in ast.walk(found.tree):
+    for node in ast.walk(source_uses.tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             method = GENERATOR_METHODS.get(node.func.attr)
             if method is not None and not any(k.arg in _OF_QUEUES for k in node.keywords):
@@ -129,17 +152,19 @@ def _keras_names(found: SourceUses) -> Iterator[Edit]:
 _OF_QUEUES = ("max_queue_size", "pickle_safe", "use_multiprocessing", "workers", None)
 
 
-def _with_install(source: str, found: SourceUses, names: Names) -> str:
+def _with_install(source: str, source_uses: SourceUses, names: Names) -> str:
     """A script that needs no more than `estimand.install()` gets it, before TensorFlow."""
-    if not any(_is_main_guard(node) for node in found.tree.body):
+    if not any(_is_main_guard(node) for node in source_uses.tree.body):
         return source
     report = check_source(source, names=names)
-    supplied = [one for one in report.findings if one.verdict is Verdict.RUN]
+    supplied = [finding for finding in report.findings if finding.verdict is Verdict.RUN]
     if report.v1 or report.verdict is not Verdict.RUN:
         return source
-    if all(one.text.startswith("np.") for one in supplied):  # which install() does not give back
+    if all(
+        finding.text.startswith("np.") for finding in supplied
+    ):  # which install() does not give back
         return source
-    first = next((n for n in found.tree.body if _imports_tensorflow(n)), None)
+    first = next((n for n in source_uses.tree.body if _imports_tensorflow(n)), None)
     if first is None or "estimand.install()" in source:
         return source
     lines = source.splitlines(keepends=True)

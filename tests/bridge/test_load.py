@@ -30,11 +30,16 @@ def answers(estimator: est.Estimator, **kwargs: Any) -> np.ndarray:
     return np.stack([next(iter(answer.values())) for answer in found])
 
 
-@pytest.fixture
-def trained(tmp_path: Path) -> est.Estimator:
-    config = est.RunConfig(model_dir=str(tmp_path / "m"), save_checkpoints_steps=3)
+def of_six_steps(model_dir: Path) -> est.Estimator:
+    config = est.RunConfig(model_dir=str(model_dir), save_checkpoints_steps=3)
     estimator = est.keras.model_to_estimator(small_model(), config=config)
     return estimator.train(read(X, Y), steps=6)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> est.Estimator:
+    """For tests that do not train it on."""
+    return of_six_steps(tmp_path_factory.mktemp("m"))
 
 
 def test_from_a_model_dir(trained: est.Estimator) -> None:
@@ -106,7 +111,8 @@ def test_averages_of_weights_are_taken(from_export: bool, tmp_path: Path) -> Non
     assert np.abs(model.get_weights()[0] - weights).max() > 1e-3
 
 
-def test_fit_goes_on_where_the_estimator_stopped(trained: est.Estimator, tmp_path: Path) -> None:
+def test_fit_goes_on_where_the_estimator_stopped(tmp_path: Path) -> None:
+    trained = of_six_steps(tmp_path)
     model = est.keras.load(trained.model_dir)
     assert int(model.optimizer.iterations.numpy()) == 6
     ours = fit(model, read(X, Y)(), 4)

@@ -39,6 +39,7 @@ def test_the_masks_of_dropout_matter_to_the_losses_compared(tmp_path: Path) -> N
     assert np.abs(np.subtract(with_masks, other_masks)).max() > 1e-2
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CASES)
 def test_every_kind_of_model_makes_the_steps_of_fit(name: str, tmp_path: Path) -> None:
     case = CASES[name]

@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -106,6 +107,16 @@ def test_installing_twice_changes_nothing_and_uninstalling_all() -> None:
         importlib.import_module("tensorflow_estimator")
     install()
     assert tf.estimator.Estimator is est.Estimator
+
+
+@pytest.mark.parametrize("face", [tf, tf.compat.v1, tf.compat.v2])
+def test_columns_of_tensorflow_are_refused_when_made_of_the_wrong_thing(face: ModuleType) -> None:
+    columns = face.feature_column
+    with pytest.raises(ValueError, match=r"embedding_column: .*'age'.*bucketized_column"):
+        columns.embedding_column(columns.numeric_column("age"), 3)
+    words = columns.categorical_column_with_vocabulary_list("job", ["a", "b"])
+    made = columns.embedding_column(words, 3)
+    assert type(made).__name__ == "EmbeddingColumn" and made.dimension == 3
 
 
 def test_the_sdca_solver_is_there_by_both_names() -> None:

@@ -34,6 +34,12 @@ def _installed() -> Iterator[None]:
         "from tensorflow.python.eager import profiler_client; profiler_client.trace",
         "from tensorflow.python.distribute import estimator_training as et; et.train_and_evaluate",
         "from tensorflow.examples.tutorials.mnist import input_data; input_data.read_data_sets",
+        "from tensorflow.python.framework.ops import Tensor, IndexedSlices",
+        "from tensorflow.python.ops import variables; variables.VariableV1(1.0)",
+        "from tensorflow.python.ops import variable_scope as v; v.resource_variables_enabled()",
+        "from tensorflow.python.ops.array_ops import stack; stack([1, 2])",
+        "from tensorflow.python.layers.normalization import BatchNormalization",
+        "from tensorflow.python.layers import convolutional; convolutional.Conv2D(2, 3)",
     ],
 )
 def test_import_statements(statement: str) -> None:
@@ -105,3 +111,14 @@ def test_where_there_are_no_files_the_message_says_what_to_do(tmp_path: Path) ->
         datasets.mnist.load_mnist(str(tmp_path))
     with pytest.raises(EstimandError, match="only 'mnist' is read"):
         datasets.load_dataset("dbpedia")
+
+
+def test_names_that_moved_are_what_they_were() -> None:
+    ops = importlib.import_module("tensorflow.python.framework.ops")
+    control_flow_ops = importlib.import_module("tensorflow.python.ops.control_flow_ops")
+    assert ops.Tensor is tf.Tensor and ops.IndexedSlices is tf.IndexedSlices
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        x = tf.compat.v1.placeholder(tf.float32, [])
+        y = control_flow_ops.cond(x > 1.0, lambda: x * 2.0, lambda: x)
+        n = control_flow_ops.while_loop(lambda n: n < x, lambda n: n * 2.0, [1.0])
+        assert session.run([y, n], {x: 3.0}) == [6.0, 4.0]

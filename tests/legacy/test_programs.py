@@ -36,6 +36,16 @@ def test_a_hook_feeds_the_iterator_of_the_input_function(tmp_path: Path) -> None
     assert "all done" in run("fed_iterators.py", str(tmp_path))
 
 
+def test_a_hook_feeds_each_batch(tmp_path: Path) -> None:
+    assert "all done" in run("seq2seq_fed.py", str(tmp_path))
+
+
+def test_layers_of_contrib_an_export_and_a_predictor(tmp_path: Path) -> None:
+    assert "all done" in run("click_rates.py", str(tmp_path))
+    names = {"mlp0/weights", "bn_0/gamma", "bn_0/moving_mean", "OptimizeLoss/learning_rate"}
+    assert names <= variables(tmp_path)
+
+
 def test_eager_execution_of_contrib(tmp_path: Path) -> None:
     assert "all done" in run("eager.py", str(tmp_path))
     (events,) = (tmp_path / "logs").iterdir()
@@ -67,3 +77,23 @@ def test_the_exit_code_of_a_program_is_that_of_the_command(tmp_path: Path) -> No
     program = tmp_path / "fails.py"
     program.write_text("import sys\nsys.exit(7)\n")
     assert forked.run(["-m", "estimand", "run", program]).returncode == 7
+
+
+def test_a_module_runs_as_with_python_m(tmp_path: Path) -> None:
+    package = tmp_path / "trainer"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "model.py").write_text(
+        "import tensorflow as tf\nimport numpy as np\n"
+        "STEP = tf.train.get_or_create_global_step\nZEROS = np.zeros(2, np.float)\n"
+    )
+    (package / "task.py").write_text(
+        "import sys\nfrom trainer import model\nimport tensorflow as tf\n"
+        "print(__name__, sys.argv[1:], tf.estimator.Estimator.__module__.split('.')[0])\n"
+    )
+    command = ["-m", "estimand", "run", "-m", "trainer.task", "--job-dir", "x"]
+    done = forked.run(command, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.strip() == "__main__ ['--job-dir', 'x'] estimand"
+    missing = forked.run(["-m", "estimand", "run", "-m", "trainer.tusk"], cwd=tmp_path)
+    assert missing.returncode and "There is no module 'trainer.tusk'" in missing.stderr

@@ -100,9 +100,12 @@ def test_other_things_of_the_same_name_and_what_is_only_tried_do_not_count(inner
         ("tensorflow.estimator.inputs.numpy_input_fn", True, Found.SUPPLIED),
         ("tensorflow.estimator.inputs.numpy_input_fn", False, Found.NOWHERE),
         ("tensorflow.contrib.training.HParams", True, Found.SUPPLIED),
-        ("tensorflow.contrib.slim", True, Found.NOWHERE),
+        ("tensorflow.contrib.bayesflow", True, Found.NOWHERE),
         ("tensorflow.keras.layers.Dense", True, Found.THERE),
-        ("tensorflow.keras.layers.DenseFeatures", False, Found.NOWHERE),
+        ("tensorflow.keras.layers.DenseFeatures", False, Found.SUPPLIED),
+        ("tensorflow.compat.v1.keras.layers.DenseFeatures", True, Found.SUPPLIED),
+        ("tensorflow.keras.experimental.SequenceFeatures", False, Found.SUPPLIED),
+        ("tensorflow.keras.experimental.WideDeepModel", False, Found.NOWHERE),
         ("tensorflow.keras.optimizers.legacy.Adam", False, Found.SUPPLIED),
     ],
 )
@@ -119,7 +122,9 @@ def test_names_are_looked_up_in_what_the_file_gets(
         ("from tensorflow.python.estimator.canned.head import _Head", Found.SUPPLIED),
         ("from tensorflow_estimator.python.estimator.canned import timeseries", Found.NOWHERE),
         ("from tensorflow.contrib.layers import fully_connected", Found.SUPPLIED),
-        ("from tensorflow.contrib.layers import repeat", Found.NOWHERE),
+        ("from tensorflow.python.framework.ops import Tensor", Found.SUPPLIED),
+        ("from tensorflow.python.layers.core import Dense", Found.SUPPLIED),
+        ("from tensorflow.contrib.layers import bow_encoder", Found.NOWHERE),
         ("from tensorflow.compat.v1.layers import dense", Found.SUPPLIED),
         ("from tensorflow.python.framework import ops", Found.THERE),
         ("from tensorflow.python.framework import nothing", Found.NOWHERE),
@@ -170,9 +175,9 @@ def test_what_is_gone_is_named_with_what_to_write(names: Names) -> None:
     report = check(
         """\
         import tensorflow as tf
-        from tensorflow.contrib import layers, slim
+        from tensorflow.contrib import layers, bayesflow
         tf.estimator.BoostedTreesEstimator([], 1)
-        layers.conv2d(1)
+        layers.conv2d_in_plane(1)
         tf.keras.layers.CuDNNLSTM(3)
         tf.GraphKyes.LOSSES
         layers.l2_regularizer(0.1)
@@ -181,9 +186,9 @@ def test_what_is_gone_is_named_with_what_to_write(names: Names) -> None:
     )
     found = changes(report)
     assert found.keys() == {2, 3, 4, 5, 6}
-    assert "contrib.slim" in found[2]
+    assert "contrib.bayesflow" in found[2]
     assert "est.GradientBoostedTreesClassifier" in found[3]
-    assert "tf.layers.conv2d" in found[4]
+    assert "conv2d_in_plane" in found[4]
     assert "tf.keras.layers.LSTM" in found[5]
     assert "GraphKeys" in found[6]
 
@@ -296,7 +301,7 @@ def run(*arguments: Any) -> Result:
 
 @pytest.fixture
 def code(tmp_path: Path) -> Path:
-    (tmp_path / "old.py").write_text("import tensorflow as tf\ntf.contrib.slim.conv2d()\n")
+    (tmp_path / "old.py").write_text("import tensorflow as tf\ntf.contrib.bayesflow.entropy()\n")
     (tmp_path / "run.py").write_text("import tensorflow as tf\ntf.estimator.Estimator\n")
     (tmp_path / "plain.py").write_text("import os\n")
     (tmp_path / ".venv").mkdir()
@@ -307,7 +312,7 @@ def code(tmp_path: Path) -> Path:
 def test_the_command_names_file_and_line_and_sums_up(code: Path) -> None:
     result = run(code)
     assert result.exit_code == 1
-    assert f"{code / 'old.py'}:2: tf.contrib.slim.conv2d needs a change" in result.output
+    assert f"{code / 'old.py'}:2: tf.contrib.bayesflow.entropy needs a change" in result.output
     assert "0 run as it is, 1 runs under `estimand run`, 1 needs a change" in result.output
     assert "1 without TensorFlow" in result.output
 

@@ -32,6 +32,12 @@ def names() -> Names:
         ),
         ("def f(float): return np.float(1)", "def f(float): return np.float(1)"),
         ("np.bool, np.float32, other.float", "np.bool, np.float32, other.float"),
+        ("import time; time.clock()", "import time; time.perf_counter()"),
+        (
+            "import collections; isinstance(x, collections.Mapping)",
+            "import collections; isinstance(x, collections.abc.Mapping)",
+        ),
+        ("import inspect; inspect.getargspec(f)", "import inspect; inspect.getargspec(f)"),
         ("tf.keras.optimizers.Adam(lr=0.1)", "tf.keras.optimizers.Adam(learning_rate=0.1)"),
         (
             "tf.keras.optimizers.legacy.Adam(lr=0.1)",

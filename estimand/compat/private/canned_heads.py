@@ -21,7 +21,8 @@ from estimand.core.spec import EstimatorSpec
 from estimand.heads import MultiClassHead, RegressionHead
 from estimand.heads.checks import in_session_graph
 from estimand.heads.keys import MetricKeys, ServingKeys
-from estimand.heads.losses import reduced_loss
+from estimand.heads.losses import UNREDUCED, check_reduction, reduced_loss
+from estimand.heads.single import Batch
 from estimand.heads.v1 import V1BinaryClassHead
 
 v1 = tf.compat.v1
@@ -100,6 +101,29 @@ class _OlderFace:
         regularization_losses: Sequence[Any] | None = None,
         **more: Any,
     ) -> EstimatorSpec:
+        """What a model function returns; a head derived from this one may say it for TPUs."""
+        told: dict[str, Any] = {
+            "labels": labels,
+            "optimizer": optimizer,
+            "train_op_fn": train_op_fn,
+            "regularization_losses": regularization_losses,
+        }
+        if type(self)._create_tpu_estimator_spec is _OlderFace._create_tpu_estimator_spec:
+            return self._own_spec(features, mode, logits, **told, **more)
+        # Heads of TensorFlow 1 found variables and update operations in the collections.
+        return self._create_tpu_estimator_spec(features, mode, logits, **told).as_estimator_spec()
+
+    def _own_spec(
+        self,
+        features: Any,
+        mode: str,
+        logits: Any,
+        labels: Any = None,
+        optimizer: Any = None,
+        train_op_fn: Callable[[Any], Any] | None = None,
+        regularization_losses: Sequence[Any] | None = None,
+        **more: Any,
+    ) -> EstimatorSpec:
         if optimizer is not None and train_op_fn is None and _minimizes_by_itself(optimizer):
             train_op_fn = _minimizing(optimizer)
             optimizer = None
@@ -120,7 +144,7 @@ class _OlderFace:
         return spec
 
     def _create_tpu_estimator_spec(self, *args: Any, **more: Any) -> TPUEstimatorSpec:
-        spec = self.create_estimator_spec(*args, **more)
+        spec = self._own_spec(*args, **more)
         return TPUEstimatorSpec(
             spec.mode,
             predictions=spec.predictions,
@@ -129,6 +153,34 @@ class _OlderFace:
             eval_metrics=(lambda: spec.eval_metric_ops, {}) if spec.eval_metric_ops else None,
             export_outputs=spec.export_outputs,
         )
+
+    def _checked_reduction(self, reduction: Any) -> str:
+        """These take "none", too: whoever derives from them makes one number of the losses."""
+        if reduction == v1.losses.Reduction.NONE:
+            return UNREDUCED
+        return check_reduction(reduction)
+
+    def _eval_metric_ops(
+        self,
+        labels: Any,
+        weights: Any,
+        unreduced_loss: Any,
+        regularization_loss: Any,
+        class_ids: Any = None,
+        logits: Any = None,
+        **others: Any,
+    ) -> dict[str, Any]:
+        """The metrics of one batch, for heads that put their own spec together."""
+        del others
+        if logits is None and class_ids is not None:
+            count = self.logits_dimension  # type: ignore[attr-defined]
+            logits = tf.one_hot(tf.squeeze(class_ids, -1), count)
+        regularization = None if regularization_loss is None else [regularization_loss]
+        metrics = self.metrics(regularization)  # type: ignore[attr-defined]
+        # Where `create_loss` found no weights, it told of 1.0.
+        each = weights if tf.is_tensor(weights) else None
+        batch = Batch(logits, labels, unreduced_loss, each)
+        return self._updated(metrics, batch, regularization)  # type: ignore[attr-defined]
 
     def _summarise_mean(self, features: Any, mode: str, logits: Any, labels: Any) -> None:
         """A loss that is a sum also writes its mean, which batches of any size can share."""

@@ -11,12 +11,13 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.canned import baseline
+from estimand.canned.deep_and_linear import DeepPart, LinearPart
 from estimand.canned.dnn import dnn_model_fn
 from estimand.canned.dnn_linear_combined import CombinedModel
 from estimand.canned.linear import linear_model_fn, tuple_of
 from estimand.canned.logit_fns import dnn_logit_fn_builder
 from estimand.canned.optimizers import for_many_models
-from estimand.canned.parts import DeepPart, LinearPart
+from estimand.canned.sdca import LinearSDCA
 from estimand.core.spec import EstimatorSpec
 
 
@@ -190,3 +191,20 @@ def _baseline_model_fn_v2(
     del loss_reduction  # the head has it
     model_fn = baseline.baseline_model_fn(head, optimizer, weight_column)
     return model_fn(features, labels, mode, config)
+
+
+def _validate_linear_sdca_optimizer_for_linear_classifier(
+    feature_columns: Any, n_classes: int, optimizer: Any, sparse_combiner: str
+) -> None:
+    """SDCA knows two classes and sums: it refuses others by itself, with a sentence of its own."""
+    if not isinstance(optimizer, LinearSDCA):
+        return
+    if n_classes > 2:
+        raise ValueError(
+            f"LinearSDCA is for two classes; n_classes={n_classes}. Use another optimizer."
+        )
+    if sparse_combiner != "sum":
+        raise ValueError(
+            f"LinearSDCA adds up columns; sparse_combiner={sparse_combiner!r}. Use 'sum'."
+        )
+    del feature_columns

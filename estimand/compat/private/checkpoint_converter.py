@@ -26,7 +26,7 @@ def convert_checkpoint(
     if estimator_type not in _TYPES:
         raise ConfigError(f"estimator_type must be one of {_TYPES}, given: {estimator_type!r}.")
     contents = CheckpointContents(source_checkpoint)
-    values = {one.name: contents.value(one.name) for one in contents.tensors}
+    values = {tensor.name: contents.value(tensor.name) for tensor in contents.tensors}
     rates = _learning_rates(source_graph)
     linear = rates.get("linear", rates.get("")) if estimator_type != "dnn" else None
     deep = rates.get("dnn", rates.get(""))
@@ -43,12 +43,12 @@ def _learning_rates(graph_file: str | None) -> dict[str, float]:
         return {}
     with tf.io.gfile.GFile(graph_file) as file:
         graph = text_format.Parse(file.read(), tf.compat.v1.GraphDef())
-    found: dict[str, float] = {}
+    values_by_name: dict[str, float] = {}
     for node in graph.node:
         if node.op == "Const" and node.name.endswith("/learning_rate"):
             part = next((p for p in ("dnn", "linear") if node.name.startswith(f"{p}/")), "")
-            found[part] = float(_value(node))
-    return found
+            values_by_name[part] = float(_value(node))
+    return values_by_name
 
 
 def _value(node: Any) -> Any:

@@ -44,10 +44,10 @@ def stop() -> bytes:
     folder = _folders.pop()
     try:
         _profiler.stop()
-        found = sorted(glob.glob(os.path.join(folder, "plugins/profile/*/*.xplane.pb")))
-        if not found:
+        traces = sorted(glob.glob(os.path.join(folder, "plugins/profile/*/*.xplane.pb")))
+        if not traces:
             return b""
-        with open(found[-1], "rb") as file:
+        with open(traces[-1], "rb") as file:
             return file.read()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -52,7 +52,7 @@ def build_all_signature_defs(
         receiver_tensors = {"input": receiver_tensors}
     if export_outputs is None or not isinstance(export_outputs, Mapping):
         raise ValueError(f"export_outputs must be a dict and not {type(export_outputs)}.")
-    found: dict[str, Any] = {}
+    exported: dict[str, Any] = {}
     sources: dict[Any, Any] = {None: receiver_tensors, **(receiver_tensors_alternatives or {})}
     for alternative, tensors in sources.items():
         if not isinstance(tensors, Mapping):
@@ -61,10 +61,10 @@ def build_all_signature_defs(
             name = f"{alternative}:{key or 'None'}" if alternative else key
             # An output that these receivers cannot feed is left out, not an error.
             with contextlib.suppress(ValueError):
-                found[name] = output.as_signature_def(tensors)
+                exported[name] = output.as_signature_def(tensors)
     if not serving_only:
-        return found
-    return {k: v for k, v in found.items() if _is_for_serving(v)}
+        return exported
+    return {k: v for k, v in exported.items() if _is_for_serving(v)}
 
 
 def _is_for_serving(signature: Any) -> bool:

@@ -69,10 +69,10 @@ def _negation(policy: Policy) -> Policy:
 
 def _get_paths(base_dir: str, parser: Callable[[Path], Path | None]) -> list[Path]:
     """The directories in `base_dir` that `parser` gives a version."""
-    found = []
+    paths = []
     for name in tf_private.list_directory(base_dir):
         name = tf.compat.as_str_any(name).rstrip("/")
         parsed = parser(Path(os.path.join(tf.compat.as_str_any(base_dir), name), None))
         if parsed:
-            found.append(parsed)
-    return sorted(found)
+            paths.append(parsed)
+    return sorted(paths)

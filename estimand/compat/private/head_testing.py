@@ -24,8 +24,8 @@ def _assert_simple_summaries(
     """The scalars of a serialized summary equal the expected ones."""
     summary = tf.compat.v1.summary.Summary()
     summary.ParseFromString(summary_str)
-    found = {value.tag: value.simple_value for value in summary.value}
-    test_case.assertAllClose(expected_summaries, found, rtol=tol, atol=tol)
+    by_tag = {value.tag: value.simple_value for value in summary.value}
+    test_case.assertAllClose(expected_summaries, by_tag, rtol=tol, atol=tol)
 
 
 def _assert_no_hooks(test_case: Any, spec: Any) -> None:

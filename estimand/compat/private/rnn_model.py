@@ -44,8 +44,8 @@ class RNNModel(_keras.Model):  # type: ignore[name-defined, misc]
         if self._context_layer is not None:
             sequence = _with_context(sequence, self._context_layer(inputs))
         mask = tf.sequence_mask(lengths, maxlen=tf.shape(sequence)[1])
-        found = self._rnn_layer(sequence, mask=mask, training=training)
-        return self._logits_layer(found)
+        encoded = self._rnn_layer(sequence, mask=mask, training=training)
+        return self._logits_layer(encoded)
 
     def get_config(self) -> dict[str, Any]:
         sequence, context = self._columns

@@ -26,9 +26,9 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> Any:
     """`estimand.train_and_evaluate`; by another `_TrainingExecutor` if one was put in its place."""
     if not isinstance(eval_spec, list | tuple) or isinstance(eval_spec, EvalSpec):
         _assert_eval_spec(eval_spec)
-    other = _replaced_executor()
-    if other is not None:
-        return other(estimator=estimator, train_spec=train_spec, eval_spec=eval_spec).run()
+    own_executor = _replaced_executor()
+    if own_executor is not None:
+        return own_executor(estimator=estimator, train_spec=train_spec, eval_spec=eval_spec).run()
     config: Any = getattr(estimator, "config", None)
     if getattr(config, "task_type", None) == roles.EVALUATOR and config.task_id > 0:
         raise ConfigError(
@@ -40,9 +40,9 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> Any:
 
 def _replaced_executor() -> Any:
     for name in _MODULES:
-        found = vars(sys.modules.get(name, object)).get("_TrainingExecutor")
-        if found is not None and found is not executor._TrainingExecutor:
-            return found
+        own_executor = vars(sys.modules.get(name, object)).get("_TrainingExecutor")
+        if own_executor is not None and own_executor is not executor._TrainingExecutor:
+            return own_executor
     return None
 
 

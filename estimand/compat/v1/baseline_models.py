@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import Any
 
 from estimand.canned import baseline
 from estimand.canned.training import regression_head
 from estimand.compat.v1.old_estimator import Estimator
+from estimand.core.config import RunConfig
+from estimand.core.handles import FeatureColumn, Optimizer
 from estimand.heads.v1 import v1_class_head
 
 _SUM = "weighted_sum"  # tf.compat.v1.losses.Reduction.SUM
@@ -17,13 +21,13 @@ class BaselineClassifier(Estimator):
 
     def __init__(
         self,
-        model_dir: Any = None,
+        model_dir: str | os.PathLike[str] | None = None,
         n_classes: int = 2,
-        weight_column: Any = None,
-        label_vocabulary: Any = None,
-        optimizer: Any = "Ftrl",
-        config: Any = None,
-        loss_reduction: Any = _SUM,
+        weight_column: str | FeatureColumn | None = None,
+        label_vocabulary: Sequence[str] | None = None,
+        optimizer: Optimizer = "Ftrl",
+        config: RunConfig | None = None,
+        loss_reduction: str = _SUM,
     ) -> None:
         head = v1_class_head(n_classes, weight_column, label_vocabulary, loss_reduction)
         model_fn = baseline.baseline_model_fn(head, optimizer, weight_column, v1=True)
@@ -35,12 +39,12 @@ class BaselineRegressor(Estimator):
 
     def __init__(
         self,
-        model_dir: Any = None,
+        model_dir: str | os.PathLike[str] | None = None,
         label_dimension: int = 1,
-        weight_column: Any = None,
-        optimizer: Any = "Ftrl",
-        config: Any = None,
-        loss_reduction: Any = _SUM,
+        weight_column: str | FeatureColumn | None = None,
+        optimizer: Optimizer = "Ftrl",
+        config: RunConfig | None = None,
+        loss_reduction: str = _SUM,
     ) -> None:
         head = regression_head(label_dimension, weight_column, loss_reduction)
         model_fn = baseline.baseline_model_fn(head, optimizer, weight_column, v1=True)
@@ -51,6 +55,10 @@ class BaselineEstimator(Estimator):
     """A baseline for any head."""
 
     def __init__(
-        self, head: Any, model_dir: Any = None, optimizer: Any = "Ftrl", config: Any = None
+        self,
+        head: Any,
+        model_dir: str | os.PathLike[str] | None = None,
+        optimizer: Optimizer = "Ftrl",
+        config: RunConfig | None = None,
     ) -> None:
         super().__init__(baseline.baseline_model_fn(head, optimizer, v1=True), model_dir, config)

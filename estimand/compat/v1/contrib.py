@@ -8,10 +8,11 @@ True
 
 from __future__ import annotations
 
+import importlib.util
 from types import ModuleType
 
 from estimand.compat.mapped_module import MappedModule
-from estimand.compat.v1.contrib_parts.table import MODULES
+from estimand.compat.v1.contrib_modules.table import MODULES, OF_TF_SLIM
 
 
 def modules(root: str = "tensorflow.contrib") -> dict[str, ModuleType]:
@@ -22,11 +23,22 @@ def modules(root: str = "tensorflow.contrib") -> dict[str, ModuleType]:
         for part in path.split("."):
             child = f"{parent}.{part}"
             if child not in made:
-                below = child.removeprefix(f"{root}.")
-                made[child] = MappedModule(child, MODULES.get(below, {}))
+                made[child] = _module(child, child.removeprefix(f"{root}."))
                 setattr(made[parent], part, made[child])
             parent = child
     return made
+
+
+def _module(name: str, path: str) -> MappedModule:
+    homes, library = MODULES.get(path, {}), OF_TF_SLIM.get(path)
+    if library is None:
+        return MappedModule(name, homes)
+    if importlib.util.find_spec("tf_slim") is None:
+        return MappedModule(
+            name, homes, advice=" The package tf-slim has more: pip install tf-slim."
+        )
+    # Slim is what tf_slim is; of the others only what there is not here.
+    return MappedModule(name, {} if path.startswith("slim") else homes, library)
 
 
 def __getattr__(name: str) -> object:
@@ -35,9 +47,9 @@ def __getattr__(name: str) -> object:
             f"tf.contrib.{name} is not offered. Offered are: "
             f"{', '.join(sorted(path for path in MODULES if '.' not in path))}."
         )
-    found = getattr(modules()["tensorflow.contrib"], name)
-    globals()[name] = found
-    return found
+    member = getattr(modules()["tensorflow.contrib"], name)
+    globals()[name] = member
+    return member
 
 
 def __dir__() -> list[str]:

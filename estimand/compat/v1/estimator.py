@@ -15,6 +15,8 @@ checkpoints in which they had several are joined as they are read.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -32,6 +34,9 @@ from estimand.compat.v1.baseline_models import (
     BaselineRegressor as BaselineRegressor,
 )
 from estimand.compat.v1.old_estimator import Estimator
+from estimand.core.config import RunConfig
+from estimand.core.handles import FeatureColumn, Optimizer
+from estimand.engine.warm_start.settings import WarmStartSettings
 from estimand.heads.v1 import v1_class_head
 
 _SUM = "weighted_sum"  # tf.compat.v1.losses.Reduction.SUM
@@ -42,16 +47,16 @@ class LinearClassifier(Estimator):
 
     def __init__(
         self,
-        feature_columns: Any,
-        model_dir: Any = None,
+        feature_columns: Sequence[FeatureColumn],
+        model_dir: str | os.PathLike[str] | None = None,
         n_classes: int = 2,
-        weight_column: Any = None,
-        label_vocabulary: Any = None,
-        optimizer: Any = "Ftrl",
-        config: Any = None,
+        weight_column: str | FeatureColumn | None = None,
+        label_vocabulary: Sequence[str] | None = None,
+        optimizer: Optimizer = "Ftrl",
+        config: RunConfig | None = None,
         partitioner: Any = None,
-        warm_start_from: Any = None,
-        loss_reduction: Any = _SUM,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+        loss_reduction: str = _SUM,
         sparse_combiner: str = "sum",
     ) -> None:
         del partitioner
@@ -67,15 +72,15 @@ class LinearRegressor(Estimator):
 
     def __init__(
         self,
-        feature_columns: Any,
-        model_dir: Any = None,
+        feature_columns: Sequence[FeatureColumn],
+        model_dir: str | os.PathLike[str] | None = None,
         label_dimension: int = 1,
-        weight_column: Any = None,
-        optimizer: Any = "Ftrl",
-        config: Any = None,
+        weight_column: str | FeatureColumn | None = None,
+        optimizer: Optimizer = "Ftrl",
+        config: RunConfig | None = None,
         partitioner: Any = None,
-        warm_start_from: Any = None,
-        loss_reduction: Any = _SUM,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+        loss_reduction: str = _SUM,
         sparse_combiner: str = "sum",
     ) -> None:
         del partitioner
@@ -92,13 +97,13 @@ class LinearEstimator(Estimator):
     def __init__(
         self,
         head: Any,
-        feature_columns: Any,
-        model_dir: Any = None,
-        optimizer: Any = "Ftrl",
-        config: Any = None,
+        feature_columns: Sequence[FeatureColumn],
+        model_dir: str | os.PathLike[str] | None = None,
+        optimizer: Optimizer = "Ftrl",
+        config: RunConfig | None = None,
         partitioner: Any = None,
         sparse_combiner: str = "sum",
-        warm_start_from: Any = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
     ) -> None:
         del partitioner
         model_fn = linear.linear_model_fn(
@@ -113,15 +118,15 @@ class _DeepEstimator(Estimator):
     def __init__(
         self,
         head: Any,
-        hidden_units: Any,
-        feature_columns: Any,
-        model_dir: Any = None,
-        optimizer: Any = "Adagrad",
-        activation_fn: Any = tf.nn.relu,
+        hidden_units: Sequence[int],
+        feature_columns: Sequence[FeatureColumn],
+        model_dir: str | os.PathLike[str] | None = None,
+        optimizer: Optimizer = "Adagrad",
+        activation_fn: Callable[..., Any] | None = tf.nn.relu,
         dropout: float | None = None,
         input_layer_partitioner: Any = None,
-        config: Any = None,
-        warm_start_from: Any = None,
+        config: RunConfig | None = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
         batch_norm: bool = False,
     ) -> None:
         del input_layer_partitioner
@@ -147,19 +152,19 @@ class DNNClassifier(_DeepEstimator):
 
     def __init__(
         self,
-        hidden_units: Any,
-        feature_columns: Any,
-        model_dir: Any = None,
+        hidden_units: Sequence[int],
+        feature_columns: Sequence[FeatureColumn],
+        model_dir: str | os.PathLike[str] | None = None,
         n_classes: int = 2,
-        weight_column: Any = None,
-        label_vocabulary: Any = None,
-        optimizer: Any = "Adagrad",
-        activation_fn: Any = tf.nn.relu,
+        weight_column: str | FeatureColumn | None = None,
+        label_vocabulary: Sequence[str] | None = None,
+        optimizer: Optimizer = "Adagrad",
+        activation_fn: Callable[..., Any] | None = tf.nn.relu,
         dropout: float | None = None,
         input_layer_partitioner: Any = None,
-        config: Any = None,
-        warm_start_from: Any = None,
-        loss_reduction: Any = _SUM,
+        config: RunConfig | None = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+        loss_reduction: str = _SUM,
         batch_norm: bool = False,
     ) -> None:
         super().__init__(
@@ -182,18 +187,18 @@ class DNNRegressor(_DeepEstimator):
 
     def __init__(
         self,
-        hidden_units: Any,
-        feature_columns: Any,
-        model_dir: Any = None,
+        hidden_units: Sequence[int],
+        feature_columns: Sequence[FeatureColumn],
+        model_dir: str | os.PathLike[str] | None = None,
         label_dimension: int = 1,
-        weight_column: Any = None,
-        optimizer: Any = "Adagrad",
-        activation_fn: Any = tf.nn.relu,
+        weight_column: str | FeatureColumn | None = None,
+        optimizer: Optimizer = "Adagrad",
+        activation_fn: Callable[..., Any] | None = tf.nn.relu,
         dropout: float | None = None,
         input_layer_partitioner: Any = None,
-        config: Any = None,
-        warm_start_from: Any = None,
-        loss_reduction: Any = _SUM,
+        config: RunConfig | None = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+        loss_reduction: str = _SUM,
         batch_norm: bool = False,
     ) -> None:
         super().__init__(
@@ -217,18 +222,18 @@ class _WideDeepEstimator(Estimator):
     def __init__(
         self,
         head: Any,
-        model_dir: Any,
-        linear_feature_columns: Any,
-        linear_optimizer: Any,
-        dnn_feature_columns: Any,
-        dnn_optimizer: Any,
-        dnn_hidden_units: Any,
-        dnn_activation_fn: Any,
+        model_dir: str | os.PathLike[str] | None,
+        linear_feature_columns: Sequence[FeatureColumn] | None,
+        linear_optimizer: Optimizer,
+        dnn_feature_columns: Sequence[FeatureColumn] | None,
+        dnn_optimizer: Optimizer,
+        dnn_hidden_units: Sequence[int] | None,
+        dnn_activation_fn: Callable[..., Any] | None,
         dnn_dropout: float | None,
-        config: Any,
+        config: RunConfig | None,
         batch_norm: bool,
         linear_sparse_combiner: str,
-        warm_start_from: Any = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
     ) -> None:
         dnn_linear_combined.require_columns(linear_feature_columns, dnn_feature_columns)
         model_fn = dnn_linear_combined.combined_model_fn(
@@ -252,21 +257,21 @@ class DNNLinearCombinedClassifier(_WideDeepEstimator):
 
     def __init__(
         self,
-        model_dir: Any = None,
-        linear_feature_columns: Any = None,
-        linear_optimizer: Any = "Ftrl",
-        dnn_feature_columns: Any = None,
-        dnn_optimizer: Any = "Adagrad",
-        dnn_hidden_units: Any = None,
-        dnn_activation_fn: Any = tf.nn.relu,
+        model_dir: str | os.PathLike[str] | None = None,
+        linear_feature_columns: Sequence[FeatureColumn] | None = None,
+        linear_optimizer: Optimizer = "Ftrl",
+        dnn_feature_columns: Sequence[FeatureColumn] | None = None,
+        dnn_optimizer: Optimizer = "Adagrad",
+        dnn_hidden_units: Sequence[int] | None = None,
+        dnn_activation_fn: Callable[..., Any] | None = tf.nn.relu,
         dnn_dropout: float | None = None,
         n_classes: int = 2,
-        weight_column: Any = None,
-        label_vocabulary: Any = None,
+        weight_column: str | FeatureColumn | None = None,
+        label_vocabulary: Sequence[str] | None = None,
         input_layer_partitioner: Any = None,
-        config: Any = None,
-        warm_start_from: Any = None,
-        loss_reduction: Any = _SUM,
+        config: RunConfig | None = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+        loss_reduction: str = _SUM,
         batch_norm: bool = False,
         linear_sparse_combiner: str = "sum",
     ) -> None:
@@ -293,20 +298,20 @@ class DNNLinearCombinedRegressor(_WideDeepEstimator):
 
     def __init__(
         self,
-        model_dir: Any = None,
-        linear_feature_columns: Any = None,
-        linear_optimizer: Any = "Ftrl",
-        dnn_feature_columns: Any = None,
-        dnn_optimizer: Any = "Adagrad",
-        dnn_hidden_units: Any = None,
-        dnn_activation_fn: Any = tf.nn.relu,
+        model_dir: str | os.PathLike[str] | None = None,
+        linear_feature_columns: Sequence[FeatureColumn] | None = None,
+        linear_optimizer: Optimizer = "Ftrl",
+        dnn_feature_columns: Sequence[FeatureColumn] | None = None,
+        dnn_optimizer: Optimizer = "Adagrad",
+        dnn_hidden_units: Sequence[int] | None = None,
+        dnn_activation_fn: Callable[..., Any] | None = tf.nn.relu,
         dnn_dropout: float | None = None,
         label_dimension: int = 1,
-        weight_column: Any = None,
+        weight_column: str | FeatureColumn | None = None,
         input_layer_partitioner: Any = None,
-        config: Any = None,
-        warm_start_from: Any = None,
-        loss_reduction: Any = _SUM,
+        config: RunConfig | None = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+        loss_reduction: str = _SUM,
         batch_norm: bool = False,
         linear_sparse_combiner: str = "sum",
     ) -> None:
@@ -334,16 +339,16 @@ class DNNLinearCombinedEstimator(_WideDeepEstimator):
     def __init__(
         self,
         head: Any,
-        model_dir: Any = None,
-        linear_feature_columns: Any = None,
-        linear_optimizer: Any = "Ftrl",
-        dnn_feature_columns: Any = None,
-        dnn_optimizer: Any = "Adagrad",
-        dnn_hidden_units: Any = None,
-        dnn_activation_fn: Any = tf.nn.relu,
+        model_dir: str | os.PathLike[str] | None = None,
+        linear_feature_columns: Sequence[FeatureColumn] | None = None,
+        linear_optimizer: Optimizer = "Ftrl",
+        dnn_feature_columns: Sequence[FeatureColumn] | None = None,
+        dnn_optimizer: Optimizer = "Adagrad",
+        dnn_hidden_units: Sequence[int] | None = None,
+        dnn_activation_fn: Callable[..., Any] | None = tf.nn.relu,
         dnn_dropout: float | None = None,
         input_layer_partitioner: Any = None,
-        config: Any = None,
+        config: RunConfig | None = None,
         batch_norm: bool = False,
         linear_sparse_combiner: str = "sum",
     ) -> None:

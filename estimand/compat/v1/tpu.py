@@ -75,9 +75,9 @@ class TPUEstimatorSpec(NamedTuple):
     export_outputs: Any = None
     scaffold_fn: Callable[[], Any] | None = None
     host_call: Any = None
-    training_hooks: Any = None
-    evaluation_hooks: Any = None
-    prediction_hooks: Any = None
+    training_hooks: Any = ()
+    evaluation_hooks: Any = ()
+    prediction_hooks: Any = ()
 
     def as_estimator_spec(self) -> EstimatorSpec:
         """The same for an Estimator: the metrics made, the scaffold built."""

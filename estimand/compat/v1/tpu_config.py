@@ -47,13 +47,13 @@ def parse_iterations_per_loop(iterations_per_loop: Any) -> IterationsPerLoopCoun
     if isinstance(iterations_per_loop, int):
         check_positive_integer(iterations_per_loop, "TPUConfig.iterations_per_loop")
         return IterationsPerLoopCounter(iterations_per_loop, "count")
-    found = _DURATION.fullmatch(str(iterations_per_loop))
-    if found is None:
+    match = _DURATION.fullmatch(str(iterations_per_loop))
+    if match is None:
         raise ConfigError(
             "Invalid TPUConfig `iterations_per_loop` value. Value must be positive number of steps "
             f"or a duration like '300s', '5m', '1h', given: {iterations_per_loop!r}."
         )
-    number, unit = int(found[1]), found[2]
+    number, unit = int(match[1]), match[2]
     if not unit:
         return IterationsPerLoopCounter(number, "count")
     return IterationsPerLoopCounter(number * _SECONDS[unit], "seconds")

@@ -5,6 +5,7 @@ TF_USE_LEGACY_KERAS=1 python -m tests.legacy.keras2.programs_in_one_process [NAM
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import sys
@@ -186,11 +187,16 @@ def canned() -> dict[str, Any]:
     return found
 
 
+@functools.cache
+def two_replicas() -> tf.distribute.Strategy:
+    """One for all programs: the collectives of two strategies in a process meet."""
+    return tf.distribute.MirroredStrategy(["cpu:0", "cpu:1"])
+
+
 def replicas() -> dict[str, Any]:
     """One replica with twice the rows comes to the same weights."""
     found = {}
-    strategy = tf.distribute.MirroredStrategy(["cpu:0", "cpu:1"])
-    for name, where, size in (("one", None, 64), ("two", strategy, 32)):
+    for name, where, size in (("one", None, 64), ("two", two_replicas(), 32)):
         K.backend.clear_session()
         model = K.Sequential([K.layers.Dense(1, input_shape=(4,), kernel_initializer="ones")])
         model.compile(K.optimizers.Adam(0.1), "mse")
@@ -200,6 +206,22 @@ def replicas() -> dict[str, Any]:
         estimator.train(lambda rows=rows: rows, max_steps=3)
         found[name] = estimator.get_variable_value("dense/kernel").ravel().tolist()
     return found
+
+
+def layers_without_names_in_replicas() -> dict[str, Any]:
+    """Each replica makes both layers; an evaluation has one replica."""
+
+    def model_fn(features, labels, mode):
+        answer = K.layers.Dense(1)(K.layers.Dense(3)(features))
+        loss = tf.reduce_mean(tf.square(answer - labels))
+        train_op = est.minimize(v1.train.GradientDescentOptimizer(0.1), loss)
+        return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    estimator = est.Estimator(model_fn, config=est.RunConfig(train_distribute=two_replicas()))
+    rows = tf.data.Dataset.from_tensor_slices((X, X[:, :1])).batch(32)
+    estimator.train(lambda: rows, max_steps=2)
+    step = estimator.evaluate(lambda: rows)["global_step"]
+    return {"step": step, "names": sorted(estimator.get_variable_names())}
 
 
 def eagerly() -> dict[str, Any]:
@@ -254,7 +276,53 @@ def optimizer_of_tensorflow_1() -> dict[str, Any]:
     return {"before": before, "after": estimator.evaluate(lambda: rows, steps=1)["loss"]}
 
 
+def made_in_a_graph() -> dict[str, Any]:
+    """As programs of TensorFlow 1 made them, with lambdas; the weights are in Keras' session."""
+    with tf.Graph().as_default():
+        model = K.Sequential(
+            [
+                K.layers.Dense(3, input_shape=(4,), kernel_initializer="ones"),
+                K.layers.Lambda(lambda hidden: hidden * 0.5),
+                K.layers.Dense(1, kernel_initializer="ones", name="out"),
+            ]
+        )
+        model.compile("adam", "mse", metrics=["mae"])
+        expected = model.predict(X[:5])
+        estimator = est.keras.model_to_estimator(model)
+    rows = tf.data.Dataset.from_tensor_slices(X[:5]).batch(5)
+    predicted = [float(row["out"][0]) for row in estimator.predict(lambda: rows)]
+    pairs = tf.data.Dataset.from_tensors((X, X[:, :1])).repeat()
+    estimator.train(lambda: pairs, steps=5)
+    return {
+        "predicted": predicted,
+        "of keras": expected.ravel().tolist(),
+        "metrics": sorted(estimator.evaluate(lambda: pairs, steps=1)),
+        "soft": estimator.config.session_config.allow_soft_placement,
+    }
+
+
+def own_gradients() -> dict[str, Any]:
+    """An optimizer that takes the gradients itself, of the losses of examples."""
+
+    class OnlyTheFirst(K.optimizers.legacy.SGD):
+        def get_gradients(self, loss, params):
+            return tf.gradients(loss[0], params)
+
+    def model_fn(features, labels, mode):
+        w = v1.get_variable("w", initializer=[0.0])
+        each = features["x"] * w
+        loss = tf.reduce_sum(each)
+        train_op = est.minimize(OnlyTheFirst(1.0), each)
+        return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    estimator = est.Estimator(model_fn, tempfile.mkdtemp())
+    estimator.train(lambda: tf.data.Dataset.from_tensors({"x": [2.0, 50.0]}), steps=1)
+    return {"w": estimator.get_variable_value("w").tolist()}
+
+
 PROGRAMS = {
+    "own gradients": own_gradients,
+    "made in a graph": made_in_a_graph,
     "eagerly": eagerly,
     "weights in H5": weights_in_h5,
     "optimizer of TensorFlow 1": optimizer_of_tensorflow_1,
@@ -263,6 +331,7 @@ PROGRAMS = {
     "inputs and outputs": several_inputs_and_outputs,
     "canned": canned,
     "replicas": replicas,
+    "layers of replicas": layers_without_names_in_replicas,
 }
 
 

@@ -84,6 +84,13 @@ def test_a_model_compiled_with_an_optimizer_of_tensorflow_1(found: dict[str, Any
     assert found["after"] < 0.2 * found["before"]
 
 
+@pytest.mark.parametrize("found", ["made in a graph"], indirect=True)
+def test_a_model_made_in_a_graph_with_a_lambda(found: dict[str, Any]) -> None:
+    assert found["predicted"] == pytest.approx(found["of keras"], rel=1e-5)
+    assert found["metrics"] == ["global_step", "loss", "mae"]
+    assert found["soft"]  # as upstream, the config of an estimator has a session config
+
+
 @pytest.mark.parametrize("found", ["canned"], indirect=True)
 def test_optimizers_of_keras_2_in_canned_models(found: dict[str, Any]) -> None:
     assert "training/Adam/dnn/logits/kernel/m" in found["adam"]
@@ -96,9 +103,19 @@ def test_two_replicas_train_as_one(found: dict[str, Any]) -> None:
     assert found["two"] == pytest.approx(found["one"], abs=1e-6)
 
 
+@pytest.mark.parametrize("found", ["layers of replicas"], indirect=True)
+def test_each_replica_numbers_its_layers_from_the_start(found: dict[str, Any]) -> None:
+    layers = ["dense/bias", "dense/kernel", "dense_1/bias", "dense_1/kernel"]
+    assert found == {"step": 2, "names": [*layers, "global_step"]}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "options"), [("workers", ["--workers", "1"]), ("ps", ["--workers", "1", "--ps", "1"])]
+    ("kind", "options"),
+    [
+        ("workers", ["--workers", "1"]),
+        pytest.param("ps", ["--workers", "1", "--ps", "1"], marks=pytest.mark.full),
+    ],
 )
 def test_clusters_train_models_of_keras_2(kind: str, options: list[str], tmp_path: Path) -> None:
     program = Path(__file__).parent / "cluster_program.py"
@@ -117,3 +134,10 @@ def test_clusters_train_models_of_keras_2(kind: str, options: list[str], tmp_pat
     assert contents.step == 12
     assert "sequential/batch_normalization/moving_mean" in names
     assert "Adam/m/sequential/out/kernel" in names
+
+
+@pytest.mark.parametrize("found", ["own gradients"], indirect=True)
+def test_an_optimizer_that_takes_gradients_its_own_way_is_asked_for_them(
+    found: dict[str, Any],
+) -> None:
+    assert found["w"] == [-2.0]  # and not by the 50 of the second example

@@ -37,7 +37,7 @@ class MultiRNNCell(RNNCell):
             if not state_is_tuple and tf.nest.is_nested(cell.state_size):
                 raise LayerError(
                     "Some cells return tuples of states, but the flag state_is_tuple is not set.  "
-                    f"State sizes are: {[one.state_size for one in cells]}"
+                    f"State sizes are: {[cell.state_size for cell in cells]}"
                 )
         self._cells = list(cells)
         self._state_is_tuple = state_is_tuple

@@ -15,7 +15,7 @@ from tests.compat.rnn_programs import PROGRAMS, run
 
 @pytest.fixture(scope="module")
 def oracle() -> dict[str, Any]:
-    return json.loads((Path(__file__).parent / "data" / "rnn_oracle.json").read_text())
+    return json.loads((Path(__file__).parents[1] / "data" / "rnn_oracle.json").read_text())
 
 
 @pytest.fixture(scope="module")

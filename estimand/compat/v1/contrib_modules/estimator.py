@@ -110,6 +110,24 @@ def logistic_regression_head(
     return heads.LogisticRegressionHead(weight_column, loss_reduction, name)
 
 
+def replicate_model_fn(
+    model_fn: Callable[..., Any], loss_reduction: Any = None, devices: Any = None
+) -> Callable[..., Any]:
+    """The model function itself, for one device.
+
+    Several are had by `RunConfig(train_distribute=tf.distribute.MirroredStrategy())`.
+    """
+    del loss_reduction, devices
+    return model_fn
+
+
+def TowerOptimizer(optimizer_or_optimizer_fn: Any) -> Any:
+    """The optimizer of a model function that is given to `replicate_model_fn`."""
+    if isinstance(optimizer_or_optimizer_fn, tf.compat.v1.train.Optimizer):
+        return optimizer_or_optimizer_fn
+    return optimizer_or_optimizer_fn()
+
+
 def clip_gradients_by_norm(optimizer: Any, clip_norm: float) -> Any:
     """An optimizer that clips the global norm of the gradients first."""
     return ClipByGlobalNorm(optimizer, clip_norm)

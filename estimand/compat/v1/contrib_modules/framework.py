@@ -8,6 +8,12 @@ import tensorflow as tf
 
 v1 = tf.compat.v1
 sort = tf.sort
+argsort = tf.argsort
+
+
+def get_name_scope() -> str:
+    """The name scope that operations are made in here."""
+    return v1.get_default_graph().get_name_scope()
 
 
 def get_variables(
@@ -15,8 +21,8 @@ def get_variables(
 ) -> list[Any]:
     """The variables below a scope, those whose name ends in `suffix` if it is given."""
     name = scope.name if isinstance(scope, v1.VariableScope) else scope
-    found = v1.get_collection(collection, name)
-    return [v for v in found if suffix is None or v.op.name.endswith(suffix)]
+    members = v1.get_collection(collection, name)
+    return [v for v in members if suffix is None or v.op.name.endswith(suffix)]
 
 
 def get_trainable_variables(scope: Any = None, suffix: str | None = None) -> list[Any]:

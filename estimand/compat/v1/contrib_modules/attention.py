@@ -60,8 +60,8 @@ class _Mechanism:
         if self._mask is not None:
             low = scores.dtype.min if self._value is None else self._value
             scores = tf.where(self._mask, scores, tf.fill(tf.shape(scores), low))
-        found = self._probability(scores)
-        return found, found
+        alignments = self._probability(scores)
+        return alignments, alignments
 
     def _scores(self, query: Any) -> Any:
         raise NotImplementedError
@@ -137,7 +137,7 @@ class AttentionWrapper(RNNCell):
         self,
         cell: Any,
         attention_mechanism: Any,
-        attention_layer_size: int | None = None,
+        attention_layer_size: float | None = None,
         alignment_history: bool = False,
         cell_input_fn: Any = None,
         output_attention: bool = True,
@@ -149,6 +149,7 @@ class AttentionWrapper(RNNCell):
         self._cell, self._mechanism = cell, attention_mechanism
         self._layer = attention_layer
         if attention_layer_size is not None:
+            attention_layer_size = int(attention_layer_size)  # num_units / 2 is a float today
             self._layer = layers.Dense(attention_layer_size, use_bias=False, name="attention_layer")
         depth = attention_mechanism.values.shape[-1]
         self._size = attention_layer_size or int(depth)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from estimand.compat.v1.contrib_parts.trees import BoostedTreesClassifier, BoostedTreesRegressor
+from estimand.compat.v1.contrib_modules.trees import BoostedTreesClassifier, BoostedTreesRegressor
 
 
 class _Message(SimpleNamespace):

@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.compat.v1 import layers
+from estimand.compat.v1.contrib_modules.arg_scope import add_arg_scope
 from estimand.core.errors import ConfigError
 
 v1 = tf.compat.v1
@@ -95,14 +96,16 @@ def sum_regularizer(
     regularizer_list: Iterable[Regularizer | None], scope: str | None = None
 ) -> Regularizer | Any:
     """The sum of several; None if there is none."""
-    chosen = [one for one in regularizer_list if one is not None]
+    chosen = [regularizer for regularizer in regularizer_list if regularizer is not None]
     if not chosen:
         return None
 
     def penalty(weights: Any) -> Any:
         with tf.name_scope(scope or "sum_regularizer"):
-            found = [value for one in chosen if (value := one(weights)) is not None]
-            return tf.add_n(found) if found else None
+            penalties = [
+                value for regularizer in chosen if (value := regularizer(weights)) is not None
+            ]
+            return tf.add_n(penalties) if penalties else None
 
     return penalty
 
@@ -134,6 +137,7 @@ def _scaled(scale: Any, scope: str, measure: Callable[[Any], Any]) -> Regularize
 # Layers
 
 
+@add_arg_scope
 def fully_connected(
     inputs: Any,
     num_outputs: int,
@@ -178,10 +182,41 @@ def fully_connected(
         return outputs if activation_fn is None else activation_fn(outputs)
 
 
+def stack(inputs: Any, layer: Callable[..., Any], stack_args: Iterable[Any], **kwargs: Any) -> Any:
+    """A layer on a layer, one for each of `stack_args`; scopes are `stack/layer_1`, `_2`, ..."""
+    scope = kwargs.pop("scope", None)
+    outputs = inputs
+    with v1.variable_scope(scope, "Stack", [inputs]):
+        name = scope or getattr(layer, "__name__", "layer")
+        for number, given in enumerate(stack_args, start=1):
+            args = given if isinstance(given, (list, tuple)) else [given]
+            outputs = layer(outputs, *args, scope=f"{name}_{number}", **kwargs)
+    return outputs
+
+
+def repeat(
+    inputs: Any, repetitions: int, layer: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    """The same layer again and again; scopes are `conv1/conv1_1`, `conv1/conv1_2`, ..."""
+    scope = kwargs.pop("scope", None)
+    outputs = inputs
+    with v1.variable_scope(scope, "Repeat", [inputs]):
+        name = scope or getattr(layer, "__name__", "repeat")
+        for number in range(1, repetitions + 1):
+            outputs = layer(outputs, *args, scope=f"{name}_{number}", **kwargs)
+    return outputs
+
+
+def softmax(logits: Any, scope: str | None = None) -> tf.Tensor:
+    """Of the last dimension."""
+    return tf.nn.softmax(logits, name=scope)
+
+
 linear = functools.partial(fully_connected, activation_fn=None)
 relu = functools.partial(fully_connected, activation_fn=tf.nn.relu)
 
 
+@add_arg_scope
 def layer_norm(
     inputs: Any,
     center: bool = True,
@@ -213,6 +248,7 @@ def layer_norm(
         return outputs if activation_fn is None else activation_fn(outputs)
 
 
+@add_arg_scope
 def dropout(
     inputs: Any,
     keep_prob: float = 0.5,
@@ -227,12 +263,14 @@ def dropout(
     return layers.dropout(inputs, 1 - keep_prob, noise_shape, seed, is_training, scope)
 
 
+@add_arg_scope
 def flatten(inputs: Any, outputs_collections: Any = None, scope: str | None = None) -> tf.Tensor:
     """All but the first dimension as one."""
     del outputs_collections
     return layers.flatten(inputs, name=scope)
 
 
+@add_arg_scope
 def one_hot_encoding(
     labels: Any,
     num_classes: int,

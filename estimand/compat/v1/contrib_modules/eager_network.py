@@ -26,8 +26,8 @@ class Sequential(Network):
     def __init__(self, layers_funcs: Any = None, name: str | None = None) -> None:
         super().__init__(name)
         self._steps: list[Any] = []
-        for one in layers_funcs or ():
-            self.add(one)
+        for layer in layers_funcs or ():
+            self.add(layer)
 
     def add(self, layer_func: Any) -> None:
         if not callable(layer_func):

@@ -91,9 +91,9 @@ class KMeans:
 
     def _step(self, points: Any, nearest: Any, centers: Any, counts: Any) -> tf.Operation:
         sums = tf.math.unsorted_segment_sum(points, nearest, self._count)
-        found = tf.math.unsorted_segment_sum(tf.ones_like(points[:, 0]), nearest, self._count)
-        before = counts.read_value() if self._mini_batch else tf.zeros_like(found)
-        total = before + found
+        points_of = tf.math.unsorted_segment_sum(tf.ones_like(points[:, 0]), nearest, self._count)
+        before = counts.read_value() if self._mini_batch else tf.zeros_like(points_of)
+        total = before + points_of
         old = centers.read_value()
         mean = (old * before[:, tf.newaxis] + sums) / tf.maximum(total, 1.0)[:, tf.newaxis]
         new = tf.where(total[:, tf.newaxis] > 0, mean, old)

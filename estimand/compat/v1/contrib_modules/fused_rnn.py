@@ -13,10 +13,19 @@ _PEEPHOLES = ("w_i_diag", "w_f_diag", "w_o_diag")
 
 
 class _Weights(Layer):
-    """The variables of an LSTM, under contrib's names."""
+    """The variables of an LSTM, under contrib's names, and its settings."""
 
-    _units: int
-    _use_peephole: bool
+    def __init__(
+        self,
+        num_units: int,
+        forget_bias: float,
+        cell_clip: float | None,
+        use_peephole: bool,
+        **of_a_layer: Any,
+    ) -> None:
+        super().__init__(**of_a_layer)
+        self._units, self._use_peephole = num_units, use_peephole
+        self._forget_bias, self._clip = forget_bias, -1.0 if cell_clip is None else cell_clip
 
     def build(self, input_shape: Any) -> None:
         depth = int(input_shape[-1])
@@ -28,6 +37,20 @@ class _Weights(Layer):
             for name in _PEEPHOLES
         ]
         self.built = True
+
+    def _arguments(self, c: Any, h: Any) -> dict[str, Any]:
+        """Of either op: the state before, the variables and the settings."""
+        names = ("wci", "wcf", "wco")
+        return {
+            "cs_prev": c,
+            "h_prev": h,
+            "w": self._kernel,
+            "b": self._bias,
+            **dict(zip(names, self._diagonals, strict=True)),
+            "forget_bias": self._forget_bias,
+            "cell_clip": self._clip,
+            "use_peephole": self._use_peephole,
+        }
 
 
 class LSTMBlockFusedCell(_Weights):
@@ -46,9 +69,8 @@ class LSTMBlockFusedCell(_Weights):
         dtype: Any = None,
         name: str = "lstm_fused_cell",
     ) -> None:
-        super().__init__(_reuse=reuse, name=name, dtype=dtype)
-        self._units, self._use_peephole = num_units, use_peephole
-        self._forget_bias, self._clip = forget_bias, -1.0 if cell_clip is None else cell_clip
+        lstm = num_units, forget_bias, cell_clip, use_peephole
+        super().__init__(*lstm, _reuse=reuse, name=name, dtype=dtype)
 
     @property
     def num_units(self) -> int:
@@ -71,16 +93,7 @@ class LSTMBlockFusedCell(_Weights):
         _, memory, _, _, _, _, outputs = tf.raw_ops.BlockLSTM(
             seq_len_max=tf.cast(longest, tf.int64),
             x=x,
-            cs_prev=c,
-            h_prev=h,
-            w=self._kernel,
-            wci=self._diagonals[0],
-            wcf=self._diagonals[1],
-            wco=self._diagonals[2],
-            b=self._bias,
-            forget_bias=self._forget_bias,
-            cell_clip=self._clip,
-            use_peephole=self._use_peephole,
+            **self._arguments(c, h),
         )
         if sequence_length is None:
             return outputs, LSTMStateTuple(memory[-1], outputs[-1])
@@ -107,9 +120,8 @@ class LSTMBlockCell(_Weights, RNNCell):
         reuse: Any = None,
         name: str = "lstm_cell",
     ) -> None:
-        super().__init__(_reuse=reuse, name=name, dtype=dtype)
-        self._units, self._use_peephole = num_units, use_peephole
-        self._forget_bias, self._clip = forget_bias, -1.0 if cell_clip is None else cell_clip
+        lstm = num_units, forget_bias, cell_clip, use_peephole
+        super().__init__(*lstm, _reuse=reuse, name=name, dtype=dtype)
 
     @property
     def state_size(self) -> LSTMStateTuple:
@@ -123,15 +135,39 @@ class LSTMBlockCell(_Weights, RNNCell):
         c, h = state
         _, memory, _, _, _, _, output = tf.raw_ops.LSTMBlockCell(
             x=inputs,
-            cs_prev=c,
-            h_prev=h,
-            w=self._kernel,
-            wci=self._diagonals[0],
-            wcf=self._diagonals[1],
-            wco=self._diagonals[2],
-            b=self._bias,
-            forget_bias=self._forget_bias,
-            cell_clip=self._clip,
-            use_peephole=self._use_peephole,
+            **self._arguments(c, h),
         )
         return output, LSTMStateTuple(memory, output)
+
+
+class TimeReversedFusedRNN:
+    """A fused cell that reads each sequence from its end."""
+
+    def __init__(self, cell: Any) -> None:
+        self._cell = cell
+
+    def __call__(
+        self,
+        inputs: Any,
+        initial_state: Any = None,
+        dtype: Any = None,
+        sequence_length: Any = None,
+        scope: Any = None,
+    ) -> tuple[tf.Tensor, Any]:
+        x = tf.stack(inputs) if isinstance(inputs, list) else tf.convert_to_tensor(inputs)
+        more = {} if scope is None else {"scope": scope}
+        outputs, state = self._cell(
+            _reversed(x, sequence_length),
+            initial_state=initial_state,
+            dtype=dtype,
+            sequence_length=sequence_length,
+            **more,
+        )
+        return _reversed(outputs, sequence_length), state
+
+
+def _reversed(x: tf.Tensor, lengths: Any) -> tf.Tensor:
+    """Time, the first dimension, backwards; what is behind the end of a sequence stays there."""
+    if lengths is None:
+        return tf.reverse(x, [0])
+    return tf.reverse_sequence(x, lengths, seq_axis=0, batch_axis=1)

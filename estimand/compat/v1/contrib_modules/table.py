@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from estimand.compat.module_table import Names, _at
 
-_HERE = "estimand.compat.v1.contrib_parts"
+_HERE = "estimand.compat.v1.contrib_modules"
 _CELLS = (
     "BasicLSTMCell BasicRNNCell DeviceWrapper DropoutWrapper GRUCell LSTMCell LSTMStateTuple "
     "MultiRNNCell RNNCell ResidualWrapper"
 )
+_IMAGE_LAYERS = (
+    "avg_pool2d batch_norm conv1d conv2d conv2d_transpose conv3d convolution convolution2d "
+    "convolution2d_transpose max_pool2d"
+)
+_ARG_SCOPE = "add_arg_scope arg_scope arg_scope_func_key current_arg_scope has_arg_scope"
 _LEARN = _at("estimand", "Experiment RunConfig learn_runner") | _at(f"{_HERE}.learn", "ModeKeys")
 
 MODULES: dict[str, Names] = {
@@ -66,7 +71,7 @@ MODULES: dict[str, Names] = {
         f"{_HERE}.estimator",
         "binary_classification_head logistic_regression_head multi_class_head multi_head "
         "multi_label_head poisson_regression_head regression_head clip_gradients_by_norm "
-        "forward_features",
+        "forward_features replicate_model_fn TowerOptimizer",
     )
     | _at("estimand", "add_metrics")
     | _at(
@@ -77,6 +82,7 @@ MODULES: dict[str, Names] = {
         "stop_if_no_decrease_hook stop_if_no_increase_hook",
     )
     | _at("estimand.hooks.eval_metrics", "read_eval_metrics")
+    | _at("estimand.compat.private.saved_model_estimator", "SavedModelEstimator")
     | _at(
         "estimand.compat.v1.estimator",
         "BaselineEstimator DNNEstimator DNNLinearCombinedEstimator LinearEstimator",
@@ -101,13 +107,18 @@ MODULES: dict[str, Names] = {
         "load_variable=train.load_variable is_tensor=is_tensor "
         "init_from_checkpoint=compat.v1.train.init_from_checkpoint",
     )
-    | _at(f"{_HERE}.framework", "get_variables get_trainable_variables sort"),
+    | _at(f"{_HERE}.framework", "argsort get_name_scope get_variables get_trainable_variables sort")
+    | _at(f"{_HERE}.arg_scope", _ARG_SCOPE),
+    "framework.python.ops.arg_scope": _at(f"{_HERE}.arg_scope", _ARG_SCOPE),
     "layers": _at(
         f"{_HERE}.layers",
         "apply_regularization dropout embed_sequence flatten fully_connected l1_l2_regularizer "
-        "l1_regularizer l2_regularizer layer_norm linear one_hot_encoding relu sum_regularizer "
-        "variance_scaling_initializer xavier_initializer xavier_initializer_conv2d",
+        "l1_regularizer l2_regularizer layer_norm linear one_hot_encoding relu repeat softmax "
+        "stack sum_regularizer variance_scaling_initializer xavier_initializer "
+        "xavier_initializer_conv2d",
     )
+    | _at(f"{_HERE}.image_layers", _IMAGE_LAYERS)
+    | _at(f"{_HERE}.optimizing", "OPTIMIZER_CLS_NAMES OPTIMIZER_SUMMARIES optimize_loss")
     | _at("tensorflow", "embedding_lookup_sparse=nn.embedding_lookup_sparse"),
     "learn": _LEARN,
     "learn.datasets": _at("estimand.compat.v1.mnist", "load_dataset"),
@@ -145,6 +156,11 @@ MODULES: dict[str, Names] = {
         "streaming_precision streaming_recall streaming_root_mean_squared_error "
         "streaming_true_negatives streaming_true_positives",
     ),
+    "opt": _at(
+        f"{_HERE}.opt",
+        "AdamWOptimizer LazyAdamOptimizer MomentumWOptimizer NadamOptimizer "
+        "extend_with_decoupled_weight_decay",
+    ),
     "predictor": _at(f"{_HERE}.predictor", "from_estimator from_saved_model"),
     "rnn": _at("estimand.compat.v1.rnn_cell", _CELLS)
     | _at(
@@ -152,8 +168,11 @@ MODULES: dict[str, Names] = {
         "static_rnn=compat.v1.nn.static_rnn "
         "static_bidirectional_rnn=compat.v1.nn.static_bidirectional_rnn",
     )
-    | _at(f"{_HERE}.rnn", "stack_bidirectional_dynamic_rnn")
-    | _at(f"{_HERE}.fused_rnn", "LSTMBlockCell LSTMBlockFusedCell"),
+    | _at(
+        f"{_HERE}.rnn",
+        "InputProjectionWrapper OutputProjectionWrapper stack_bidirectional_dynamic_rnn",
+    )
+    | _at(f"{_HERE}.fused_rnn", "LSTMBlockCell LSTMBlockFusedCell TimeReversedFusedRNN"),
     "seq2seq": _at(
         f"{_HERE}.seq2seq",
         "BasicDecoder BasicDecoderOutput GreedyEmbeddingHelper SampleEmbeddingHelper "
@@ -162,6 +181,19 @@ MODULES: dict[str, Names] = {
     | _at(
         f"{_HERE}.attention",
         "AttentionWrapper AttentionWrapperState BahdanauAttention LuongAttention",
+    ),
+    "slim": _at(
+        f"{_HERE}.layers",
+        "dropout flatten fully_connected l1_regularizer l2_regularizer layer_norm "
+        "one_hot_encoding repeat softmax stack variance_scaling_initializer xavier_initializer",
+    )
+    | _at(f"{_HERE}.image_layers", _IMAGE_LAYERS)
+    | _at(f"{_HERE}.arg_scope", _ARG_SCOPE)
+    | _at(f"{_HERE}.framework", "get_variables get_trainable_variables")
+    | _at(
+        "tensorflow",
+        "get_or_create_global_step=compat.v1.train.get_or_create_global_step "
+        "get_global_step=compat.v1.train.get_global_step losses=compat.v1.losses",
     ),
     "summary": _at(
         f"{_HERE}.summary",
@@ -185,3 +217,28 @@ MODULES: dict[str, Names] = {
         "make_tensor_proto=make_tensor_proto",
     ),
 }
+
+_NETS = ["alexnet", "inception", "overfeat", "resnet_utils", "resnet_v1", "resnet_v2", "vgg"]
+_SLIM_DATA = ["dataset", "dataset_data_provider", "parallel_reader", "tfexample_decoder"]
+
+# What lives on in the package tf_slim, by the part of contrib: where it is installed, its names
+# are found here.
+OF_TF_SLIM: dict[str, str] = {
+    "framework": "tf_slim.ops.variables",
+    "layers": "tf_slim.layers",
+    "layers.python.layers": "tf_slim.layers",
+    "losses": "tf_slim.losses",
+    "metrics": "tf_slim.metrics",
+    "slim": "tf_slim",
+    "slim.nets": "tf_slim.nets",
+    "slim.python": "tf_slim",
+    "slim.python.slim": "tf_slim",
+    "slim.python.slim.data": "tf_slim.data",
+    "slim.python.slim.learning": "tf_slim.learning",
+    "slim.python.slim.nets": "tf_slim.nets",
+    "training": "tf_slim.training.training",
+}
+for _under in ("slim.nets", "slim.python.slim.nets"):
+    OF_TF_SLIM |= {f"{_under}.{name}": f"tf_slim.nets.{name}" for name in _NETS}
+OF_TF_SLIM |= {f"slim.python.slim.data.{name}": f"tf_slim.data.{name}" for name in _SLIM_DATA}
+MODULES = {path: {} for path in OF_TF_SLIM} | MODULES

@@ -100,3 +100,80 @@ def test_tensors_of_a_model_function_are_found_in_lists() -> None:
     est.Estimator(model_fn).train(lambda: tf.data.Dataset.from_tensors([1.0]), steps=1)
     assert [bool(answer) for answer in found[:4]] == [True, False, True, False]
     assert found[4].shape == [1]
+
+
+class EachLoss(canned_heads._MultiClassHeadWithSoftmaxCrossEntropyLoss):
+    """As libraries derive heads: a step from the losses of examples, and metrics by hand."""
+
+    def _create_tpu_estimator_spec(
+        self,
+        features: Any,
+        mode: str,
+        logits: Any,
+        labels: Any = None,
+        optimizer: Any = None,
+        train_op_fn: Any = None,
+        regularization_losses: Any = None,
+    ) -> TPUEstimatorSpec:
+        loss, each, weights, ids = self.create_loss(features, mode, logits, labels)
+        classes = tf.expand_dims(tf.argmax(logits, -1), -1)
+        metrics = canned_heads._create_eval_metrics_tuple(
+            self._eval_metric_ops,
+            {
+                "labels": ids,
+                "class_ids": classes,
+                "weights": weights,
+                "unreduced_loss": each,
+                "regularization_loss": None,
+            },
+        )
+        assert self._label_vocabulary is None and self._n_classes == 3
+        train_op = None
+        if mode == "train":
+            train_op = optimizer.minimize(loss, global_step=v1.train.get_global_step())
+        return TPUEstimatorSpec(
+            mode, {"c": classes}, tf.reduce_max(loss), train_op, eval_metrics=metrics
+        )
+
+
+def test_a_derived_head_trains_on_the_losses_of_examples() -> None:
+    column = tf.feature_column.numeric_column("x")
+    head = EachLoss(3, loss_reduction=v1.losses.Reduction.NONE)
+    points = {"x": [[1.0], [2.0], [3.0]]}, [[0], [1], [2]]
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        logits = v1.feature_column.linear_model(features, [column], units=3)
+        optimizer = v1.train.GradientDescentOptimizer(0.0)
+        return head.create_estimator_spec(features, mode, logits, labels, optimizer)
+
+    estimator = est.Estimator(model_fn, config=est.RunConfig(progress=False))
+    data = tf.data.Dataset.from_tensors
+    estimator.train(lambda: data(points), steps=1)
+    results = estimator.evaluate(lambda: data(points))
+    # Logits of zeros: the first class of three for all, and the same loss for each.
+    assert results["accuracy"] == pytest.approx(1 / 3)
+    assert results["loss"] == pytest.approx(np.log(3))
+    assert results["average_loss"] == pytest.approx(np.log(3))
+
+
+def test_metrics_of_several_heads_can_be_joined_as_pairs() -> None:
+    """As an ensemble chooses among the metrics of its members."""
+    head = est.BinaryClassHead()
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        rows = v1.get_variable("w", initializer=[[1.0], [-1.0]])
+        v1.train.get_or_create_global_step()
+        logits = [features["x"] * rows[i] for i in range(2)]
+        specs = [head.create_estimator_spec(features, mode, one, labels) for one in logits]
+        values, updates = zip(*(spec.eval_metric_ops["accuracy"] for spec in specs), strict=True)
+        assert specs[0].eval_metric_ops["accuracy"][1].type == "NoOp"
+        assert [op.type for op in specs[0].eval_metric_ops["accuracy"].updates] == [
+            "AssignAddVariableOp"
+        ]
+        best = tf.reduce_max(tf.stack(values)), tf.group(*updates)
+        return est.EstimatorSpec(mode, loss=specs[0].loss, eval_metric_ops={"best": best})
+
+    estimator = est.Estimator(model_fn, config=est.RunConfig(progress=False))
+    points = {"x": [[1.0], [2.0], [-3.0]]}, [[0], [0], [0]]
+    results = estimator.evaluate(lambda: tf.data.Dataset.from_tensors(points).repeat(2))
+    assert results["best"] == pytest.approx(2 / 3)

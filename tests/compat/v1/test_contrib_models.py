@@ -14,6 +14,7 @@ import tensorflow as tf
 import estimand as est
 from estimand.compat.install import installed
 from estimand.compat.v1 import contrib
+from estimand.compat.v1.contrib_modules import trees
 
 v1 = tf.compat.v1
 
@@ -191,3 +192,28 @@ def test_boosted_trees_and_forests_grow(tmp_path: Path) -> None:
     forest = client.TensorForestEstimator(params, model_dir=str(tmp_path / "b"))
     forest.train(input_fn)
     assert forest.evaluate(input_fn)["accuracy"] > 0.95
+
+
+def test_what_boosted_trees_ignore_is_told_once(tmp_path: Path, caplog, monkeypatch) -> None:
+    monkeypatch.setattr(trees, "_told", set())
+    for _ in range(2):
+        trees.BoostedTreesRegressor(
+            [], model_dir=str(tmp_path), min_node_weight=2.0, pruning_mode="pre", center_bias=True
+        )
+    said = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert len(said) == 1
+    assert "center_bias=True, min_node_weight=2.0, pruning_mode='pre': ignored" in said[0]
+
+
+def test_what_a_forest_ignores_is_told(tmp_path: Path, caplog, monkeypatch) -> None:
+    monkeypatch.setattr(trees, "_told", set())
+    grown = {"num_classes": 2, "num_trees": 5}
+    trees.TensorForestEstimator(grown, model_dir=str(tmp_path), keys_name="id", trainer_id=3)
+    [said] = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert "keys_name='id', trainer_id=3: ignored" in said
+    assert "est.RandomForestClassifier" in said
+
+
+def test_boosted_trees_with_the_defaults_of_upstream_have_nothing_to_tell(tmp_path, caplog) -> None:
+    trees.BoostedTreesClassifier([], model_dir=str(tmp_path))
+    assert not [r for r in caplog.records if r.levelname == "WARNING"]

@@ -39,11 +39,11 @@ class MirroredStrategy(tf.distribute.MirroredStrategy):
                     "MirroredStrategy must be given only one of `devices` and `num_gpus`; "
                     f"given: devices={devices!r}, num_gpus={count}."
                 )
-            found = len(tf.config.list_logical_devices("GPU"))
-            if count > found:
+            gpus = len(tf.config.list_logical_devices("GPU"))
+            if count > gpus:
                 raise ConfigError(
                     f"MirroredStrategy(num_gpus={count}) asks for more GPUs than there are: "
-                    f"{found}. Leave num_gpus out to use those there are, or the CPU."
+                    f"{gpus}. Leave num_gpus out to use those there are, or the CPU."
                 )
             devices = [f"/gpu:{i}" for i in range(count)] or ["/cpu:0"]
         super().__init__(devices, cross_device_ops)

@@ -7,7 +7,7 @@ the trees are grown by ydf (`pip install 'estimand[forests]'`), all data in memo
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from estimand.canned import forest
@@ -33,17 +33,49 @@ def _features(feature_columns: Any) -> list[str] | None:
     return list(names)
 
 
-def _boosting(n_trees: int, max_depth: int, learning_rate: float, **others: Any) -> dict[str, Any]:
+# What ydf has no equivalent of, and what upstream set where a program said nothing.
+_WITHOUT_EQUIVALENT = {
+    "tree_complexity": 0.0,
+    "min_node_weight": 0.0,
+    "center_bias": False,
+    "pruning_mode": "none",
+    "quantile_sketch_epsilon": 0.01,
+}
+_told: set[str] = set()
+
+
+def tell_what_is_ignored(name: str, ignored: Mapping[str, Any], instead: str) -> None:
+    """One warning for all arguments that ydf has no use for, and only the first time."""
+    if ignored.keys() - _told:
+        _told.update(ignored)
+        _log.warning(
+            "%s are grown by ydf, which has no equivalent of %s: ignored. ydf's own settings are "
+            "hyperparameters of %s.",
+            name,
+            ", ".join(f"{argument}={ignored[argument]!r}" for argument in sorted(ignored)),
+            instead,
+        )
+
+
+def _boosting(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a class of upstream as hyperparameters of ydf."""
     _log.info("Boosted trees are grown by ydf: the data is read once, and held in memory.")
-    given = {key: value for key, value in others.items() if value}
-    if given:
-        _log.info("Without an equivalent, and ignored: %s.", ", ".join(sorted(given)))
+    ignored = {
+        name: given[name]
+        for name, default in _WITHOUT_EQUIVALENT.items()
+        if given[name] not in (None, default)
+    }
+    tell_what_is_ignored(
+        "BoostedTrees", ignored, "est.GradientBoostedTreesClassifier and Regressor"
+    )
     return {
-        "num_trees": n_trees,
-        "max_depth": max_depth + 1,  # ydf counts nodes on the way, not edges
-        "shrinkage": learning_rate,
+        "num_trees": given["n_trees"],
+        "max_depth": given["max_depth"] + 1,  # ydf counts nodes on the way, not edges
+        "shrinkage": given["learning_rate"],
         "validation_ratio": 0.0,
         "early_stopping": "NONE",
+        "l1_regularization": given["l1_regularization"],
+        "l2_regularization": given["l2_regularization"],
     }
 
 
@@ -71,18 +103,16 @@ class BoostedTreesClassifier(forest.GradientBoostedTreesClassifier):
         quantile_sketch_epsilon: float = 0.01,
         train_in_memory: bool = False,
     ) -> None:
-        del n_batches_per_layer, center_bias, quantile_sketch_epsilon, train_in_memory
+        grown = _boosting(locals())
         super().__init__(
             model_dir,
             n_classes,
             weight_column,
             label_vocabulary,
             _features(feature_columns),
-            _boosting(n_trees, max_depth, learning_rate, tree_complexity=tree_complexity)
-            | {"l1_regularization": l1_regularization, "l2_regularization": l2_regularization},
+            grown,
             config,
         )
-        del min_node_weight, pruning_mode
 
 
 class BoostedTreesRegressor(forest.GradientBoostedTreesRegressor):
@@ -108,21 +138,13 @@ class BoostedTreesRegressor(forest.GradientBoostedTreesRegressor):
         quantile_sketch_epsilon: float = 0.01,
         train_in_memory: bool = False,
     ) -> None:
-        del n_batches_per_layer, center_bias, quantile_sketch_epsilon, train_in_memory
-        del min_node_weight, pruning_mode
+        grown = _boosting(locals())
         if label_dimension != 1:
             raise ConfigError(
                 "For now only 1 dimension regression is supported. "
                 f"label_dimension given as {label_dimension}."
             )
-        super().__init__(
-            model_dir,
-            weight_column,
-            _features(feature_columns),
-            _boosting(n_trees, max_depth, learning_rate, tree_complexity=tree_complexity)
-            | {"l1_regularization": l1_regularization, "l2_regularization": l2_regularization},
-            config,
-        )
+        super().__init__(model_dir, weight_column, _features(feature_columns), grown, config)
 
 
 def boosted_trees_classifier_train_in_memory(
@@ -167,8 +189,15 @@ def TensorForestEstimator(
     **others: Any,
 ) -> Any:
     """`tensor_forest.client.random_forest.TensorForestEstimator`: a random forest."""
-    del device_assigner, feature_engineering_fn, keys_name, others
-    values = params.values() if hasattr(params, "values") and callable(params.values) else params
+    given = {
+        "device_assigner": device_assigner,
+        "feature_engineering_fn": feature_engineering_fn,
+        "keys_name": keys_name,
+        **others,
+    }
+    ignored = {name: value for name, value in given.items() if value is not None}
+    tell_what_is_ignored("Forests", ignored, "est.RandomForestClassifier and Regressor")
+    values = params if isinstance(params, Mapping) else params.values()
     grown = {"num_trees": values.get("num_trees", 100)}
     if values.get("regression"):
         return forest.RandomForestRegressor(model_dir, weights_name, None, grown, config)
