@@ -75,6 +75,7 @@ _HOME = {
     "FinalExporter": "estimand.export.exporters:FinalExporter",
     "LatestExporter": "estimand.export.exporters:LatestExporter",
     "StepsExporter": "estimand.export.exporters:StepsExporter",
+    "explain": "estimand.explaining.explain:explain",
     "load_model": "estimand.export.loading:load_model",
     # hooks
     "CheckpointSaverHook": "estimand.hooks:CheckpointSaverHook",
@@ -111,7 +112,11 @@ _HOME = {
     "keras": "estimand.bridge.keras",
     "learn_runner": "estimand.estimator.lifecycle.learn_runner",
     "records": "estimand.inputs.records",
+    "report": "estimand.report",
     "serving": "estimand.serving",
+    "sklearn": "estimand.sklearn",
+    "tracking": "estimand.tracking",
+    "tuning": "estimand.tuning",
 }
 
 __all__ = sorted(_HOME)
@@ -125,7 +130,11 @@ if TYPE_CHECKING:
     from estimand import heads as heads
     from estimand import hooks as hooks
     from estimand import inputs as inputs
+    from estimand import report as report
     from estimand import serving as serving
+    from estimand import sklearn as sklearn
+    from estimand import tracking as tracking
+    from estimand import tuning as tuning
     from estimand.bridge import fine_tuning as fine_tuning
     from estimand.bridge import keras as keras
     from estimand.canned import BaselineClassifier as BaselineClassifier
@@ -174,6 +183,7 @@ if TYPE_CHECKING:
     from estimand.estimator.lifecycle.train_and_evaluate import (
         train_and_evaluate as train_and_evaluate,
     )
+    from estimand.explaining.explain import explain as explain
     from estimand.export.best import BestExporter as BestExporter
     from estimand.export.exporters import Exporter as Exporter
     from estimand.export.exporters import FinalExporter as FinalExporter

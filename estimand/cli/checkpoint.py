@@ -49,8 +49,8 @@ def show(context: click.Context, path: str, stats: bool) -> None:
         table.add_row(*row)
     click.echo(contents.prefix)
     _print(table)
-    numbers = sum(one.elements for one in contents.tensors)
-    size = _size(sum(one.nbytes for one in contents.tensors))
+    numbers = sum(tensor.elements for tensor in contents.tensors)
+    size = _size(sum(tensor.nbytes for tensor in contents.tensors))
     at = "no global step" if step is None else f"global step {step:,}"
     click.echo(f"{len(contents.tensors)} variables, {numbers:,} values, {size}, {at}")
 
@@ -102,7 +102,7 @@ def diff(context: click.Context, first: str, second: str, tolerance: float) -> N
 def _differences(
     a: CheckpointContents, b: CheckpointContents, tolerance: float
 ) -> Iterator[tuple[str, str]]:
-    ours, theirs = ({one.name: one for one in contents.tensors} for contents in (a, b))
+    ours, theirs = ({tensor.name: tensor for tensor in contents.tensors} for contents in (a, b))
     for name in sorted(ours.keys() | theirs.keys()):
         if name not in theirs or name not in ours:
             there = ours.get(name) or theirs.get(name)
@@ -119,14 +119,14 @@ def _differences(
 def _values_differ(first: Any, second: Any, tolerance: float) -> str | None:
     import numpy as np
 
-    one, two = np.asarray(first), np.asarray(second)
-    if one.dtype.kind not in "biufV":
-        return None if np.array_equal(one, two) else "other values"
-    one, two = one.astype(np.float64), two.astype(np.float64)
+    ours, two = np.asarray(first), np.asarray(second)
+    if ours.dtype.kind not in "biufV":
+        return None if np.array_equal(ours, two) else "other values"
+    ours, two = ours.astype(np.float64), two.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        distance = np.abs(one - two)
+        distance = np.abs(ours - two)
         # Equal infinities and NaNs on both sides are no difference.
-        distance = np.where((one == two) | (np.isnan(one) & np.isnan(two)), 0.0, distance)
+        distance = np.where((ours == two) | (np.isnan(ours) & np.isnan(two)), 0.0, distance)
     over = int(np.sum(~(distance <= tolerance)))
     if not over:
         return None
@@ -165,7 +165,7 @@ def convert(
         from estimand.canned import name_conversion
 
         _check_target(contents.prefix, target, force)
-        values = {one.name: contents.value(one.name) for one in contents.tensors}
+        values = {tensor.name: contents.value(tensor.name) for tensor in contents.tensors}
         if to == "v2":
             values = name_conversion.to_v2(values, learning_rate, linear_learning_rate, momentum)
         else:
@@ -189,11 +189,16 @@ def _check_target(prefix: str, target: str, force: bool) -> None:
 def _write(target: str, prefix: str, values: dict[str, Any]) -> str:
     import tensorflow as tf
 
-    from estimand.engine.checkpoints.api import CheckpointWriter, Entry, checkpoint_step
+    from estimand.engine.checkpoints.api import (
+        CheckpointWriter,
+        Entry,
+        KeepPolicy,
+        checkpoint_step,
+    )
 
     step = int(values["global_step"]) if "global_step" in values else checkpoint_step(prefix)
     entries = [Entry(name, tf.constant(value)) for name, value in values.items()]
-    with CheckpointWriter(target, keep_max=None) as writer:
+    with CheckpointWriter(target, KeepPolicy(None)) as writer:
         return writer.save(step, entries, synchronous=True)
 
 

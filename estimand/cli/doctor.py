@@ -28,13 +28,20 @@ TENSORFLOW_FROM, TENSORFLOW_BELOW = (2, 19), (2, 22)
 INSTALL_TENSORFLOW = "pip install 'tensorflow>=2.19,<2.22'"
 # What each extra of the package is for, and the modules that it brings.
 EXTRAS = {
-    "serve": ("grpc", "hpack", "httptools", "orjson", "tensorflow_serving", "uvicorn"),
+    "serve": ("grpc", "hpack", "httptools", "orjson", "tensorflow_serving"),
     "pandas": ("pandas",),
     "parquet": ("pyarrow",),
     "forests": ("ydf",),
     "onnx": ("tf2onnx",),
     "keras2": ("tf_keras",),
     "kubernetes": ("yaml",),
+    "report": ("plotly", "jinja2", "sklearn"),
+    "profile": ("tensorboard_plugin_profile",),
+    "sklearn": ("sklearn",),
+    "tuning": ("optuna",),
+    "mlflow": ("mlflow",),
+    "wandb": ("wandb",),
+    "shap": ("shap",),
 }
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 _LITTLE_SPACE = 1e9  # bytes; a checkpoint of a large model takes as much
@@ -127,10 +134,10 @@ def _keras_settings() -> dict[str, str]:
     home = os.environ.get("KERAS_HOME") or os.path.expanduser("~/.keras")
     try:
         with open(os.path.join(home, "keras.json"), encoding="utf-8") as file:
-            found = json.load(file)
+            contents = json.load(file)
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return contents if isinstance(contents, dict) else {}
 
 
 def extras() -> str:
@@ -163,7 +170,7 @@ def gpus() -> str:
 
 def _nvidia_gpus() -> str:
     """Their names, by the driver's own tool; empty if there are none."""
-    devices = [one for one in Path("/dev").glob("nvidia*") if one.name[6:].isdigit()]
+    devices = [device for device in Path("/dev").glob("nvidia*") if device.name[6:].isdigit()]
     tool = shutil.which("nvidia-smi")
     if tool is None:
         if devices:
@@ -306,6 +313,6 @@ def usable_cores() -> int:
 def _first_line_with(path: str, start: str) -> str:
     try:
         with open(path, encoding="utf-8") as file:
-            return next((one for one in file if one.startswith(start)), "").replace("\n", " ")
+            return next((line for line in file if line.startswith(start)), "").replace("\n", " ")
     except OSError:
         return ""

@@ -48,10 +48,10 @@ def evaluate(
         raise click.UsageError("--all and --checkpoint exclude each other.")
     if again and not everything:
         raise click.UsageError("--again goes with --all.")
-    found, given = Program.parse(program).check(), settings.gather(configs, assignments)
+    checked, given = Program.parse(program).check(), settings.gather(configs, assignments)
     verbose = context.obj["verbose"]
     with told_from_its_side(verbose), quiet_start(verbose):
-        made = Made.by(found, arguments, given)
+        made = Made.by(checked, arguments, given)
         results = [
             (spec, _evaluate(made.estimator, spec, everything, again, checkpoint))
             for spec in _changed(made.eval_specs, steps, name)

@@ -58,8 +58,8 @@ class Commands(click.Group):
         command: click.Command = getattr(import_module(module), function)
         if isinstance(entry.examples, dict):
             assert isinstance(command, click.Group)
-            for one, lines in entry.examples.items():
-                command.commands[one].epilog = _epilog(lines)
+            for example_of, lines in entry.examples.items():
+                command.commands[example_of].epilog = _epilog(lines)
             command.epilog = _epilog(tuple(lines[0] for lines in entry.examples.values()))
         else:
             command.epilog = _epilog(entry.examples)

@@ -9,10 +9,20 @@ from collections.abc import Iterator
 import click
 
 from estimand.cli.group import Commands, Entry
+from estimand.core import postponed
 from estimand.core.version import __version__
 
 _VERBOSE = "ESTIMAND_VERBOSE"
 ENTRIES = {
+    "board": Entry(
+        "estimand.cli.board:board",
+        "Show trainings in TensorBoard, with more than their curves.",
+        (
+            "estimand board runs",
+            "estimand board runs/census --program program.py",
+            "estimand board runs/text --words word_embedding=words.txt --port 6007",
+        ),
+    ),
     "checkpoint": Entry(
         "estimand.cli.checkpoint:checkpoint",
         "Look into checkpoints, compare them, convert their names.",
@@ -59,6 +69,14 @@ ENTRIES = {
         (
             "estimand eval program.py",
             "estimand eval program.py:make_experiment --all --set params.units=64",
+        ),
+    ),
+    "explain": Entry(
+        "estimand.cli.explain:explain",
+        "Say which columns an exported model relies on.",
+        (
+            "estimand explain runs/census/export/best rows.csv --label income",
+            "estimand explain runs/census/export/best rows.csv --method shapley",
         ),
     ),
     "label": Entry(
@@ -118,6 +136,15 @@ ENTRIES = {
             "schema": ("estimand records schema census.tfrecord --python",),
         },
     ),
+    "report": Entry(
+        "estimand.cli.report:report",
+        "Write a page with pictures of one or several trainings.",
+        (
+            "estimand report runs/census",
+            "estimand report runs/a runs/b --out compared.html",
+            "estimand report --program program.py",
+        ),
+    ),
     "retrain": Entry(
         "estimand.cli.retrain:retrain",
         "Train a classifier of images on top of a Keras network.",
@@ -141,6 +168,14 @@ ENTRIES = {
         "estimand.cli.show:show",
         "Say what an exported model takes and answers.",
         ("estimand show runs/census/export/best", "estimand show runs/census/export/best --json"),
+    ),
+    "sweep": Entry(
+        "estimand.cli.sweep:sweep",
+        "Search good parameters of the model that a program makes.",
+        (
+            "estimand sweep program.py --param params.units=16,32,64 --method grid",
+            "estimand sweep program.py --param rate=log:1e-4..1e-1 --trials 20 --workers 2",
+        ),
     ),
     "train": Entry(
         "estimand.cli.train:train",
@@ -167,6 +202,7 @@ ENTRIES = {
 def main(context: click.Context, verbose: bool) -> None:
     """tf.estimator's lifecycle on TensorFlow 2: train, evaluate, export, serve."""
     context.obj = {"verbose": verbose}
+    postponed.postpone()
     if verbose:
         context.with_resource(_told_to_be_verbose())
 

@@ -37,7 +37,7 @@ def check(context: click.Context, path: str, everything: bool, as_json: bool) ->
         reports = check_path(path)
     counts = summary(reports)
     if as_json:
-        files = [one.as_dict() for one in reports]
+        files = [report.as_dict() for report in reports]
         totals = {verdict.name.lower(): counts[verdict] for verdict in Verdict}
         click.echo(json.dumps({"files": files, "summary": totals}, indent=1))
     else:
@@ -92,13 +92,13 @@ def print_reports(console: Console, root: str, reports: list[FileReport], everyt
     from estimand.migrate.check import Verdict, summary
 
     colours = {Verdict.AS_IT_IS: "green", Verdict.RUN: "cyan", Verdict.CHANGE: "red"}
-    shown = [one for one in reports if one.uses_tensorflow]
+    shown = [report for report in reports if report.uses_tensorflow]
     for report in shown:
-        for one in report.findings:
-            if everything or one.verdict is Verdict.CHANGE:
-                advice = f"; {one.advice}" if one.advice else ""
-                where = f"{report.path}:{one.line}"
-                said = f"{one.text} [{colours[one.verdict]}]{one.verdict.value}[/]"
+        for finding in report.findings:
+            if everything or finding.verdict is Verdict.CHANGE:
+                advice = f"; {finding.advice}" if finding.advice else ""
+                where = f"{report.path}:{finding.line}"
+                said = f"{finding.text} [{colours[finding.verdict]}]{finding.verdict.value}[/]"
                 console.print(
                     f"{escape(where)}: {said}{escape(advice)}", soft_wrap=True, highlight=False
                 )
@@ -118,7 +118,7 @@ def print_reports(console: Console, root: str, reports: list[FileReport], everyt
     parts = [f"{totals[verdict]} {_plural(verdict, totals[verdict])}" for verdict in Verdict]
     without = len(reports) - len(shown)
     console.print(f"Files: {', '.join(parts)}; {without} without TensorFlow.", highlight=False)
-    hows = sorted({one.how for one in shown if one.verdict is not Verdict.AS_IT_IS})
+    hows = sorted({finding.how for finding in shown if finding.verdict is not Verdict.AS_IT_IS})
     for how in hows:
         console.print(f"To run: {how}", highlight=False)
 

@@ -51,9 +51,9 @@ def predict(
 
         model = load_model(directory)
     with model:
-        found = rows.read_rows(path, input_format)
+        given_rows = rows.read_rows(path, input_format)
         called = rows.choose_signature(model, signature)
-        write(rows.predict_rows(model, called, found, batch_size), output_format)
+        write(rows.predict_rows(model, called, given_rows, batch_size), output_format)
 
 
 def write(answers: Iterable[dict[str, Any]], output_format: str) -> None:

@@ -68,10 +68,10 @@ class Program:
         else:
             with _on_path(os.getcwd()):
                 try:
-                    found = importlib.util.find_spec(self.where)
+                    spec = importlib.util.find_spec(self.where)
                 except (ModuleNotFoundError, ValueError):
-                    found = None
-            if found is None:
+                    spec = None
+            if spec is None:
                 raise click.UsageError(
                     f"There is no module {self.where!r}. Give the path of a file, as in train.py."
                 )
@@ -132,32 +132,32 @@ class Made:
         """Load the program and have it make what it makes."""
         from estimand.cli.settings import call
 
-        name, found = program.load(arguments)
+        name, named = program.load(arguments)
         what = f"{name} of {program.where}"
-        if callable(found) and not hasattr(found, "train_spec"):  # an Experiment has one
-            return cls.of(call(found, settings, what), what, program.wanted)
+        if callable(named) and not hasattr(named, "train_spec"):  # an Experiment has one
+            return cls.of(call(named, settings, what), what, program.wanted)
         if settings:
             raise click.UsageError(
                 f"{what} is no function, so that there is nothing to set. Let a function make it."
             )
-        return cls.of(found, what, program.wanted)
+        return cls.of(named, what, program.wanted)
 
     @classmethod
-    def of(cls, found: Any, what: str, wanted: str = TO_EVALUATE) -> Made:
+    def of(cls, named: Any, what: str, wanted: str = TO_EVALUATE) -> Made:
         from estimand.core.spec import EvalSpec, TrainSpec
         from estimand.estimator.estimator import Estimator
         from estimand.estimator.lifecycle.experiment import Experiment
 
-        if isinstance(found, Experiment):
-            return cls(found.estimator, found.train_spec, [found.eval_spec], found)
-        if isinstance(found, tuple) and len(found) in (2, 3) and isinstance(found[0], Estimator):
-            estimator, *train, last = found
+        if isinstance(named, Experiment):
+            return cls(named.estimator, named.train_spec, [named.eval_spec], named)
+        if isinstance(named, tuple) and len(named) in (2, 3) and isinstance(named[0], Estimator):
+            estimator, *train, last = named
             evals = [last] if isinstance(last, EvalSpec) else list(last)
-            fits = [isinstance(one, TrainSpec) for one in train]
-            fits += [isinstance(one, EvalSpec) for one in evals]
+            fits = [isinstance(spec, TrainSpec) for spec in train]
+            fits += [isinstance(spec, EvalSpec) for spec in evals]
             if evals and all(fits):
                 return cls(estimator, train[0] if train else None, evals)
-        raise click.UsageError(f"{what} gives {found!r}, but has to be {wanted}.")
+        raise click.UsageError(f"{what} gives {named!r}, but has to be {wanted}.")
 
 
 def may_bind(source: bytes, names: Collection[str]) -> bool:
@@ -180,7 +180,7 @@ def _outside_of_functions(node: ast.AST) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
         yield child
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from (one for one in ast.walk(child) if isinstance(one, ast.Global))
+            yield from (node for node in ast.walk(child) if isinstance(node, ast.Global))
         elif not isinstance(child, ast.ClassDef | ast.Lambda):
             yield from _outside_of_functions(child)
 
@@ -226,8 +226,8 @@ def folded(error: BaseException) -> str:
     return "".join(lines)
 
 
-def _frames(found: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
-    return traceback.walk_tb(found)
+def _frames(raised_through: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
+    return traceback.walk_tb(raised_through)
 
 
 def _is_own(frame: FrameType) -> bool:

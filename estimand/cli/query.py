@@ -66,8 +66,10 @@ def query(
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         from estimand.cli import query_rows
         from estimand.serving.client.client import Client
-    api_key = os.environ.get("ESTIMAND_API_KEY") or None
-    with Client(host, api_key=api_key, **connection) as client:
+
+        api_key = os.environ.get("ESTIMAND_API_KEY") or None
+        opened = Client(host, api_key=api_key, **connection)  # loads what its protocol needs
+    with opened as client:
         called = query_rows.Called(client, model, signature, version, label)
         if path is None:
             query_rows.show_model(called)

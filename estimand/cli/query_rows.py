@@ -33,14 +33,14 @@ class Called:
     label: str | None = None
 
     def contract(self) -> RemoteSignature:
-        found = self.client.metadata(self.model, version=self.version, label=self.label)
+        signatures = self.client.metadata(self.model, version=self.version, label=self.label)
         name = self.signature or "serving_default"
-        if name not in found:
+        if name not in signatures:
             raise InputError(
                 f"Model {self.model!r} has no signature {name!r}. Use one of: "
-                f"{', '.join(f'--signature={one}' for one in sorted(found))}."
+                f"{', '.join(f'--signature={name}' for name in sorted(signatures))}."
             )
-        return found[name]
+        return signatures[name]
 
     def answers(self, rows: Iterable[Any], batch_size: int) -> Iterator[dict[str, Any]]:
         """One dict of plain values for each row."""
@@ -136,11 +136,11 @@ def write(answers: Iterable[dict[str, Any]], output_format: str) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    found = list(answers)
+    answered = list(answers)
     table = Table()
-    for name in found[0] if found else ():
+    for name in answered[0] if answered else ():
         table.add_column(escape(name), overflow="fold")
-    for answer in found:
+    for answer in answered:
         table.add_row(*(escape(_cell(value)) for value in answer.values()))
     Console().print(table)
 
@@ -160,11 +160,11 @@ def show_model(called: Called) -> None:
 
     from estimand.export.arrays import feature_rows, shape_text
 
-    for one in called.client.status(called.model, version=called.version):
-        click.echo(f"{called.model} {one}")
-    found = called.client.metadata(called.model, version=called.version, label=called.label)
+    for version in called.client.status(called.model, version=called.version):
+        click.echo(f"{called.model} {version}")
+    signatures = called.client.metadata(called.model, version=called.version, label=called.label)
     features = called.client.features(called.model, version=called.version, label=called.label)
-    for name, signature in sorted(found.items()):
+    for name, signature in sorted(signatures.items()):
         method = signature.method.rpartition("/")[2]
         table = Table(title=escape(f"{name} ({method})"), title_justify="left", title_style="bold")
         for column in ("", "name", "type", "shape"):

@@ -149,20 +149,20 @@ def schema(
         from estimand.inputs.records import schema as look
 
         with quiet_start(context.obj["verbose"]):
-            found = look(list(files), compression=compression, limit=None if every else 10_000)
-            lines = list(_spec_lines(found)) if python else []
+            schema = look(list(files), compression=compression, limit=None if every else 10_000)
+            lines = list(_spec_lines(schema)) if python else []
     if python:
         click.echo("\n".join(lines))
         return
-    _print(_schema_table(found))
-    if not found.complete:
-        click.echo(f"from the first {found.records:,} records; --all looks at every one")
+    _print(_schema_table(schema))
+    if not schema.complete:
+        click.echo(f"from the first {schema.records:,} records; --all looks at every one")
 
 
-def _spec_lines(found: Schema) -> Iterator[str]:
-    yield from _spec("features", found.parse_spec())
-    if found.sequences:
-        yield from _spec("sequence_features", found.sequence_spec())
+def _spec_lines(schema: Schema) -> Iterator[str]:
+    yield from _spec("features", schema.parse_spec())
+    if schema.sequences:
+        yield from _spec("sequence_features", schema.sequence_spec())
 
 
 def _spec(name: str, spec: dict[str, Any]) -> Iterator[str]:
@@ -175,13 +175,13 @@ def _spec(name: str, spec: dict[str, Any]) -> Iterator[str]:
     yield "}"
 
 
-def _schema_table(found: Schema) -> Table:
+def _schema_table(schema: Schema) -> Table:
     table = _table("feature", "kind", "values", "in records", "longest")
-    for names, what in ((found.features, ""), (found.sequences, " per step")):
+    for names, what in ((schema.features, ""), (schema.sequences, " per step")):
         for name, feature in names.items():
             counts = {feature.fewest or 0, feature.most}
             values = " to ".join(map(str, sorted(counts))) + what
-            share = "all" if feature.records == found.records else f"{feature.records:,}"
+            share = "all" if feature.records == schema.records else f"{feature.records:,}"
             kind = " or ".join(sorted(feature.kinds)) or "unknown"
             table.add_row(
                 name, kind, values, share, _size(feature.longest) if feature.longest else ""

@@ -24,19 +24,19 @@ Command = Callable[..., Any]
 
 def _options(command: Command) -> Command:
     """One option for each flag, under exactly its name."""
-    for one in reversed(fields(Flags)):
-        kind = type(one.default)
-        extra: dict[str, Any] = {"type": kind, "default": one.default}
+    for flag in reversed(fields(Flags)):
+        kind = type(flag.default)
+        extra: dict[str, Any] = {"type": kind, "default": flag.default}
         if kind is tuple:
             extra = {"type": str, "multiple": True}
         if kind is bool:  # --enable_batching as well as --enable_batching=true
             extra |= {"is_flag": False, "flag_value": "true"}
         option = click.option(
-            f"--{one.name}",
-            one.name,
-            help=one.metadata["help"],
-            hidden=one.metadata["hidden"],
-            show_default=one.default not in ("", ()),
+            f"--{flag.name}",
+            flag.name,
+            help=flag.metadata["help"],
+            hidden=flag.metadata["hidden"],
+            show_default=flag.default not in ("", ()),
             **extra,
         )
         command = option(command)
@@ -96,10 +96,10 @@ def _short(context: click.Context, directory: str, given: dict[str, Any]) -> dic
     for name in ("model_base_path", "model_config_file"):
         if given[name]:
             raise click.UsageError(f"Give DIRECTORY or --{name}, not both.")
-    found = base_paths.find(directory)
-    added = {"model_base_path": found.base_path, "model_version": found.version}
-    for name, value in (("model_name", found.name), ("rest_api_port", _REST_PORT)):
+    base_path = base_paths.find(directory)
+    added = {"model_base_path": base_path.base_path, "model_version": base_path.version}
+    for name, value in (("model_name", base_path.name), ("rest_api_port", _REST_PORT)):
         if context.get_parameter_source(name) is ParameterSource.DEFAULT:
             added[name] = value
-    click.echo(f"Model {added.get('model_name', given['model_name'])}: {found.text}")
+    click.echo(f"Model {added.get('model_name', given['model_name'])}: {base_path.text}")
     return added

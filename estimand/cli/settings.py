@@ -14,6 +14,8 @@ from typing import Any
 import click
 
 _CONFIG_NAMES = ("run_config", "config")  # made an est.RunConfig
+# Argument that tells the model_dir -> the setting that changes it.
+PLACES_OF_MODEL_DIR = {"model_dir": "model_dir"} | {n: f"{n}.model_dir" for n in _CONFIG_NAMES}
 _MISSING = inspect.Parameter.empty
 
 Settings = dict[str, Any]
@@ -47,6 +49,19 @@ def gather(configs: Iterable[str], assignments: Iterable[str]) -> Settings:
     return settings
 
 
+def merged(settings: Mapping[str, Any], values: Mapping[str, Any]) -> Settings:
+    """
+    >>> merged({"steps": 10}, {"params.units": 64, "steps": 20})
+    {'steps': 20, 'params': {'units': 64}}
+    """
+    result = copy.deepcopy(dict(settings))
+    for name, value in values.items():
+        for part in reversed(name.split(".")):
+            value = {part: value}
+        _merge(result, value)
+    return result
+
+
 def parse(assignment: str) -> Settings:
     """
     >>> parse("params.units=64"), parse("params.layers=[8, 4]"), parse("model_dir=runs/a")
@@ -58,13 +73,10 @@ def parse(assignment: str) -> Settings:
         raise click.BadParameter(
             f"{assignment!r} is not NAME=VALUE, such as params.units=64.", param_hint="--set"
         )
-    value = _value(text.strip())
-    for part in reversed(parts):
-        value = {part: value}
-    return value
+    return merged({}, {".".join(parts): value_of(text.strip())})
 
 
-def _value(text: str) -> Any:
+def value_of(text: str) -> Any:
     """As TOML or JSON has it (64, 0.1, true, [8, 4], "text", null); else the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
@@ -82,20 +94,20 @@ def read_file(path: str) -> Settings:
         with open(path, encoding="utf-8") as file:
             text = file.read()
         if ending == ".toml":
-            found: Any = tomllib.loads(text)
+            parsed: Any = tomllib.loads(text)
         elif ending == ".json":
-            found = json.loads(text)
+            parsed = json.loads(text)
         elif ending in (".yaml", ".yml"):
-            found = _yaml(text, path)
+            parsed = _yaml(text, path)
         else:
             raise ValueError("its name has to end in .toml, .json or .yaml")
-        if not isinstance(found, dict):
-            raise ValueError(f"it holds {type(found).__name__}, and no names with values")
+        if not isinstance(parsed, dict):
+            raise ValueError(f"it holds {type(parsed).__name__}, and no names with values")
     except ValueError as error:
         raise click.BadParameter(
             f"{path} cannot be used: {error}.", param_hint="--config"
         ) from None
-    return found
+    return parsed
 
 
 def _yaml(text: str, path: str) -> Any:
@@ -129,11 +141,11 @@ def call(function: Callable[..., Any], settings: Settings, what: str) -> Any:
     an est.HParams; of an argument called `run_config` or `config` an est.RunConfig is made.
     """
     parameters = inspect.signature(function).parameters.values()
-    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     defaults = {
-        one.name: one.default
-        for one in parameters
-        if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+        parameter.name: parameter.default
+        for parameter in parameters
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     }
     for name in settings:
         if name not in defaults and not takes_all:
@@ -170,7 +182,7 @@ def _argument(name: str, value: Any, default: Any, what: str) -> Any:
 
 
 def _unknown(name: str, known: Iterable[str], what: str, kind: str, start: str = "") -> str:
-    names = [f"{start}{one}" for one in known]
+    names = [f"{start}{name}" for name in known]
     near = difflib.get_close_matches(name, names, 1)
     meant = f" Did you mean {near[0]!r}?" if near else ""
     has = f"it has: {', '.join(names)}" if names else "it has none"

@@ -33,14 +33,14 @@ def train(
     arguments. ARGUMENTS, after --, are what PROGRAM finds in sys.argv. Run it again, and it goes
     on where it was.
     """
-    found = Program.parse(program, TO_TRAIN).check()
+    checked = Program.parse(program, TO_TRAIN).check()
     given = settings.gather(configs, assignments)
     verbose = context.obj["verbose"]
     with told_from_its_side(verbose):
         with quiet_start(verbose):
             import tensorflow  # noqa: F401 - loads quietly here rather than noisily later
 
-            made = Made.by(found, arguments, given)
+            made = Made.by(checked, arguments, given)
         _show(_run(made, program))
 
 
@@ -69,8 +69,8 @@ def _show(done: Any) -> None:
     metrics, exports = done
     if "global_step" in metrics:
         metrics, exports = {"": metrics}, {"": exports}
-    for name, one in metrics.items():
-        title = f"step {int(one['global_step'])}" + (f" ({name})" if name else "")
-        click.echo(format_results_table(in_order(one), title=title))
+    for name, value in metrics.items():
+        title = f"step {int(value['global_step'])}" + (f" ({name})" if name else "")
+        click.echo(format_results_table(in_order(value), title=title))
         for path in filter(None, exports.get(name) or ()):
             click.echo(f"exported to {os.fsdecode(path)}")

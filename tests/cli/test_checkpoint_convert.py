@@ -39,6 +39,7 @@ def source(name: str) -> Path:
     return FIXTURES / name / "model_dir"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", OLD)
 def test_there_and_back_is_what_the_original_wrote(name: str, tmp_path: Path) -> None:
     there = convert(source(name), tmp_path / "v2", *MORE.get(name, []))

@@ -35,11 +35,13 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 COMMANDS = dict(commands())
 # With names under which nothing is.
 MISSING = {
+    "board": [NOWHERE],
     "checkpoint convert": [NOWHERE, "target"],
     "checkpoint diff": [NOWHERE, NOWHERE],
     "checkpoint show": [NOWHERE],
     "convert": [NOWHERE, "--to", "tflite", "--out", "x"],
     "eval": [f"{NOWHERE}.py"],
+    "explain": [NOWHERE, f"{NOWHERE}.csv"],
     "label": ["--model", NOWHERE, "x.png"],
     "launch": [f"{NOWHERE}.py"],
     "migrate check": [NOWHERE],
@@ -50,10 +52,12 @@ MISSING = {
     "records schema": [NOWHERE],
     "records show": [NOWHERE],
     "records verify": [NOWHERE],
+    "report": [NOWHERE],
     "retrain": ["--images", NOWHERE, "--base", "x", "--out", "y"],
     "run": [f"{NOWHERE}.py"],
     "serve": [NOWHERE],
     "show": [NOWHERE],
+    "sweep": [f"{NOWHERE}.py", "--param", "x=1"],
     "train": [f"{NOWHERE}.py"],
 }
 NAME_NOTHING = {

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from estimand.cli.quiet import quiet_start
 
@@ -85,3 +86,20 @@ def test_works_with_standard_error_closed() -> None:
 def test_a_crash_in_cpp_still_shows_where_it_happened() -> None:
     finished = run_python("with quiet_start():\n    os.abort()")
     assert "Fatal Python error: Aborted" in finished.stderr
+
+
+def test_what_loading_grpc_prints_is_no_part_of_a_query(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from estimand.cli.main import main
+    from estimand.core.errors import ConfigError
+    from estimand.serving.client import client
+
+    def loud(*arguments: object) -> None:
+        os.write(2, b"Could not find cuda drivers\n")
+        raise ConfigError("no transport")
+
+    monkeypatch.setattr(client, "_transport", loud)
+    result = CliRunner().invoke(main, ["query", "localhost:1", "demo"])
+    assert "no transport" in result.output + str(result.exception)
+    assert "cuda" not in capfd.readouterr().err

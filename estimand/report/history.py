@@ -1,0 +1,195 @@
+"""What a model_dir tells of its training: curves, starts, checkpoints, exports."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from estimand.core.errors import NoModelError
+from estimand.engine import events
+from estimand.engine.checkpoints import files
+from estimand.export import reading, versions
+
+_PARAMETERS = "estimand_run.json"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The values of one tag, by step; of a step that was made twice, the later value."""
+
+    steps: list[int]
+    seconds: list[float]  # since 1970
+    values: list[float]
+
+
+@dataclass(frozen=True)
+class Start:
+    """A process began, or went on, with training; `step` is the first that it made."""
+
+    step: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that is left, with what evaluations said of its step."""
+
+    name: str
+    step: int
+    bytes: int
+    problem: str | None
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Export:
+    """One exported version, as its model card describes it."""
+
+    directory: str
+    card: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class History:
+    """One model_dir."""
+
+    name: str
+    directory: str
+    training: dict[str, Curve]
+    evaluations: dict[str, dict[str, Curve]]  # by name of the evaluation; "" has none
+    starts: list[Start]
+    checkpoints: list[Checkpoint]
+    exports: list[Export]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def last_step(self) -> int:
+        curves = [
+            *self.training.values(),
+            *(c for e in self.evaluations.values() for c in e.values()),
+        ]
+        steps = [c.steps[-1] for c in curves if c.steps] + [c.step for c in self.checkpoints]
+        return max(steps, default=0)
+
+    def metrics_at_end(self, evaluation: str = "") -> dict[str, float]:
+        """The newest value of each metric."""
+        curves = self.evaluations.get(evaluation, {})
+        return {tag: curve.values[-1] for tag, curve in curves.items() if curve.values}
+
+    def parameters(self) -> dict[str, Any]:
+        """What the newest export says it was made with, in one level."""
+        cards = [export.card for export in self.exports if export.card.get("params")]
+        return dict(in_one_level(cards[-1]["params"])) if cards else {}
+
+
+def read(model_dir: str | os.PathLike[str], name: str | None = None) -> History:
+    """All that can be read of a training, finished or still running.
+
+    Args:
+      model_dir: of Estimand or of tf.estimator.
+      name: what the report calls it; by default the last part of the path.
+
+    Raises:
+      NoModelError: nothing of a training is there.
+    """
+    directory = os.path.abspath(os.fspath(model_dir))
+    if not os.path.isdir(directory):
+        raise NoModelError(f"There is no directory {directory!r} to make a report of.")
+    evaluations = {
+        entry.removeprefix("eval").removeprefix("_"): _curves(os.path.join(directory, entry))
+        for entry in sorted(os.listdir(directory))
+        if entry == "eval" or entry.startswith("eval_")
+    }
+    history = History(
+        name=name or os.path.basename(directory),
+        directory=directory,
+        training=_curves(directory),
+        evaluations={key: curves for key, curves in evaluations.items() if curves},
+        starts=_starts(directory),
+        checkpoints=_checkpoints(directory, evaluations.get("", {})),
+        exports=_exports(os.path.join(directory, "export")),
+        settings=_settings(directory),
+    )
+    if not (history.training or history.evaluations or history.checkpoints):
+        raise NoModelError(
+            f"{directory!r} holds neither checkpoints nor event files: it is no model_dir of a "
+            "training. Give the model_dir itself, as in `estimand report runs/census`."
+        )
+    return history
+
+
+def in_one_level(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of nested dicts by their paths.
+
+    >>> dict(in_one_level({"units": 8, "optimizer": {"name": "Adam"}}))
+    {'units': 8, 'optimizer.name': 'Adam'}
+    """
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from in_one_level(inner, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, value
+
+
+def _curves(directory: str) -> dict[str, Curve]:
+    latest: dict[str, dict[int, tuple[float, float]]] = {}
+    for scalar in events.read_timed_scalars(directory):
+        latest.setdefault(scalar.tag, {})[scalar.step] = (scalar.seconds, scalar.value)
+    return {
+        tag: Curve(
+            steps=sorted(points),
+            seconds=[points[step][0] for step in sorted(points)],
+            values=[points[step][1] for step in sorted(points)],
+        )
+        for tag, points in sorted(latest.items())
+    }
+
+
+def _starts(directory: str) -> list[Start]:
+    return [Start(step, seconds) for step, seconds in events.read_starts(directory)]
+
+
+def _checkpoints(directory: str, metrics: dict[str, Curve]) -> list[Checkpoint]:
+    sizes = files.file_sizes(directory)
+    described = []
+    for prefix, problem in files.examine_checkpoints(directory):
+        step, base = files.checkpoint_step(prefix), os.path.basename(prefix)
+        described.append(
+            Checkpoint(
+                name=base,
+                step=step,
+                bytes=sum(size for name, size in sizes.items() if name.startswith(base + ".")),
+                problem=problem,
+                metrics={
+                    tag: curve.values[curve.steps.index(step)]
+                    for tag, curve in metrics.items()
+                    if step in curve.steps
+                },
+            )
+        )
+    return sorted(described, key=lambda checkpoint: checkpoint.step)
+
+
+def _exports(base: str) -> list[Export]:
+    def folders() -> Iterator[str]:
+        yield base
+        if os.path.isdir(base):
+            yield from (os.path.join(base, name) for name in sorted(os.listdir(base)))
+
+    return [
+        Export(version, reading.read_card(version))
+        for folder in folders()
+        if os.path.isdir(folder)
+        for version in versions.versions(folder)
+    ]
+
+
+def _settings(directory: str) -> dict[str, Any]:
+    try:
+        with open(os.path.join(directory, _PARAMETERS), encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError):
+        return {}

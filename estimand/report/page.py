@@ -1,0 +1,137 @@
+"""The page itself: sections of cards, each a picture or a table."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+from estimand.core.atomic_files import replace_text
+from estimand.core.errors import MissingExtraError
+from estimand.core.version import __version__
+from estimand.engine.progress.results import in_order
+from estimand.report import history
+from estimand.report.history import History
+
+
+@dataclass(frozen=True)
+class Cell:
+    text: str
+    css: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    columns: list[str]
+    rows: list[list[Cell]]
+
+
+@dataclass(frozen=True)
+class Card:
+    """One box of the page."""
+
+    title: str
+    figure: str | None = None  # HTML
+    table: Table | None = None
+    text: str = ""
+    smooth: bool = False
+
+
+@dataclass(frozen=True)
+class Section:
+    id: str
+    title: str
+    cards: list[Card]
+    text: str = ""
+
+
+@dataclass
+class Page:
+    title: str
+    subtitle: str
+    numbers: list[tuple[str, str]] = field(default_factory=list)
+    sections: list[Section] = field(default_factory=list)
+
+    def html(self) -> str:
+        from jinja2 import Environment
+
+        from estimand.report import figures
+
+        # What a user named (tags, columns, classes) is shown, never run.
+        environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+        source = resources.files("estimand.report").joinpath("page.html").read_text("utf-8")
+        shown = [section for section in self.sections if section.cards]
+        return environment.from_string(source).render(
+            title=self.title,
+            subtitle=self.subtitle,
+            numbers=self.numbers,
+            sections=shown,
+            smoothed=any(card.smooth for section in shown for card in section.cards),
+            script=figures.script(),
+        )
+
+
+def write(
+    path: str | os.PathLike[str],
+    model_dirs: Sequence[str | os.PathLike[str]],
+    estimator: Any = None,
+    input_fn: Callable[..., Any] | None = None,
+    rows: int = 5000,
+) -> str:
+    """Write a report of one or several trainings as one HTML file; it needs no network.
+
+    Args:
+      path: the file to write.
+      model_dirs: what to report on; several are compared.
+      estimator: with `input_fn`, the model is asked as well: what it confuses, how sure it is,
+        which columns it relies on.
+      input_fn: an evaluation input, with labels.
+      rows: of so many of its rows.
+
+    Returns:
+      The path of the file.
+
+    >>> est.report.write("report.html", ["runs/a", "runs/b"])  # doctest: +SKIP
+    'report.html'
+    """
+    _need_extra()
+    from estimand.report import judgement, runs
+
+    histories = [history.read(directory) for directory in model_dirs]
+    page = _page(histories)
+    page.sections += runs.sections(histories)
+    if estimator is not None and input_fn is not None:
+        page.sections[1:1] = judgement.sections(estimator, input_fn, rows)
+    replace_text(os.fspath(path), page.html())
+    return os.fspath(path)
+
+
+def _page(histories: list[History]) -> Page:
+    when = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
+    title = ", ".join(item.name for item in histories)
+    where = histories[0].directory if len(histories) == 1 else f"{len(histories)} trainings"
+    page = Page(title, f"{where} · {when} · Estimand {__version__}")
+    if len(histories) == 1:
+        page.numbers = _headline(histories[0])
+    return page
+
+
+def _headline(item: History) -> list[tuple[str, str]]:
+    numbers = [("steps", f"{item.last_step:,}")]
+    if len(item.starts) > 1:
+        numbers.append(("resumed", f"{len(item.starts) - 1} times"))
+    metrics = in_order(item.metrics_at_end())
+    numbers += [(name, f"{value:.4g}") for name, value in list(metrics.items())[:6]]
+    return numbers
+
+
+def _need_extra() -> None:
+    try:
+        import jinja2  # noqa: F401
+        import plotly  # noqa: F401
+        import sklearn  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("a report", "report", error.name) from error

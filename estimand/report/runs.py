@@ -1,0 +1,166 @@
+"""The sections on how trainings went: curves, a comparison, checkpoints, exports."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterable, Mapping
+
+from estimand.engine.progress.results import by_importance, foreground
+from estimand.report import figures
+from estimand.report.history import History
+from estimand.report.page import Card, Cell, Section, Table
+
+_SPEED = "global_step/sec"
+_RATE = "learning_rate"
+_SMALLER_IS_BETTER = ("loss", "error", "perplexity", "mse", "mae", "rmse")
+_MOST_CARDS = 24
+
+
+def sections(histories: list[History]) -> list[Section]:
+    """Evaluations first: they are what a training is judged by."""
+    compared = [Section("compared", "Side by side", [_comparison(histories)])]
+    return [
+        *(compared if len(histories) > 1 else ()),
+        Section("evaluation", "Evaluation", list(_evaluation_cards(histories))),
+        Section("training", "Training", list(_training_cards(histories)), _of_starts(histories)),
+        Section("starts", "Starts", [_starts(item) for item in histories if item.starts]),
+        Section(
+            "checkpoints", "Checkpoints", [_checkpoints(h) for h in histories if h.checkpoints]
+        ),
+        Section("exports", "Exports", [_exports(h) for h in histories if h.exports]),
+    ]
+
+
+def _evaluation_cards(histories: list[History]) -> Iterable[Card]:
+    names = sorted({name for item in histories for name in item.evaluations})
+    for name in names:
+        tags = _union(item.evaluations.get(name, {}) for item in histories)
+        for tag in by_importance(foreground(dict.fromkeys(tags, 0.0)))[:_MOST_CARDS]:
+            lines = {
+                item.name: item.evaluations[name][tag]
+                for item in histories
+                if tag in item.evaluations.get(name, {})
+            }
+            yield Card(f"{tag} ({name})" if name else tag, figures.as_html(figures.curves(lines)))
+
+
+def _training_cards(histories: list[History]) -> Iterable[Card]:
+    tags = _union(item.training for item in histories)
+    tags.sort(key=lambda tag: (tag != "loss", _RATE not in tag, tag != _SPEED))
+    for tag in tags[:_MOST_CARDS]:
+        lines = {item.name: item.training[tag] for item in histories if tag in item.training}
+        resumed = [start.step for start in histories[0].starts[1:]] if len(histories) == 1 else ()
+        title = "steps per second" if tag == _SPEED else tag
+        yield Card(title, figures.as_html(figures.curves(lines, resumed)), smooth=True)
+
+
+def _of_starts(histories: list[History]) -> str:
+    resumed = len(histories) == 1 and len(histories[0].starts) > 1
+    return "Dotted lines: the training was resumed there." if resumed else ""
+
+
+def _comparison(histories: list[History]) -> Card:
+    """One row for each training, the best of each metric marked; parameters that differ."""
+    metrics = by_importance(dict.fromkeys(_union(item.metrics_at_end() for item in histories), 0.0))
+    parameters = _that_differ([_parameters(item) for item in histories])
+    best = {name: _best(name, histories) for name in metrics}
+    rows = []
+    for item, values in zip(histories, parameters, strict=True):
+        last = item.metrics_at_end()
+        rows.append(
+            [
+                Cell(item.name, "text"),
+                *(Cell(value) for value in values.values()),
+                Cell(f"{item.last_step:,}"),
+                *(
+                    Cell(_number(last.get(name)), "best" if last.get(name) == best[name] else "")
+                    for name in metrics
+                ),
+            ]
+        )
+    columns = ["run", *(parameters[0] if parameters else ()), "steps", *metrics]
+    return Card("The last evaluation of each", table=Table(columns, rows))
+
+
+def _starts(item: History) -> Card:
+    rows = []
+    for number, start in enumerate(item.starts):
+        when = datetime.datetime.fromtimestamp(start.seconds).astimezone()
+        what = "began" if number == 0 else "resumed"
+        rows.append(
+            [Cell(what, "text"), Cell(f"{start.step:,}"), Cell(f"{when:%Y-%m-%d %H:%M:%S}")]
+        )
+    return Card(f"{item.name}: starts", table=Table(["", "first step", "when"], rows))
+
+
+def _checkpoints(item: History) -> Card:
+    metrics = by_importance(
+        dict.fromkeys(_union(checkpoint.metrics for checkpoint in item.checkpoints), 0.0)
+    )[:6]
+    rows = [
+        [
+            Cell(checkpoint.name, "text"),
+            Cell(f"{checkpoint.bytes / 1e6:,.2f} MB"),
+            *(Cell(_number(checkpoint.metrics.get(name))) for name in metrics),
+            Cell(checkpoint.problem or "intact"),
+        ]
+        for checkpoint in item.checkpoints
+    ]
+    return Card(item.name, table=Table(["checkpoint", "size", *metrics, "state"], rows))
+
+
+def _exports(item: History) -> Card:
+    metrics = by_importance(
+        dict.fromkeys(_union(export.card.get("metrics", {}) for export in item.exports), 0.0)
+    )[:5]
+    rows = [
+        [
+            Cell(export.directory.removeprefix(item.directory + "/"), "text"),
+            Cell(_count(export.card.get("global_step"))),
+            Cell(_count(export.card.get("trainable_parameters"))),
+            *(Cell(_number(export.card.get("metrics", {}).get(name))) for name in metrics),
+        ]
+        for export in item.exports
+    ]
+    return Card(item.name, table=Table(["export", "step", "parameters", *metrics], rows))
+
+
+def _parameters(item: History) -> dict[str, str]:
+    return {name: _text(value) for name, value in item.parameters().items()}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _that_differ(all_parameters: list[dict[str, str]]) -> list[dict[str, str]]:
+    names = [n for n in _union(all_parameters) if len({p.get(n) for p in all_parameters}) > 1]
+    return [{name: given.get(name, "") for name in names} for given in all_parameters]
+
+
+def _best(name: str, histories: list[History]) -> float | None:
+    values = [v for item in histories if (v := item.metrics_at_end().get(name)) is not None]
+    return (min if smaller_is_better(name) else max)(values) if values else None
+
+
+def smaller_is_better(metric: str) -> bool:
+    """What the name of a metric tells.
+
+    >>> smaller_is_better("average_loss"), smaller_is_better("accuracy")
+    (True, False)
+    """
+    return any(word in metric.lower() for word in _SMALLER_IS_BETTER)
+
+
+def _union(mappings: Iterable[Mapping[str, object]]) -> list[str]:
+    """All keys, in the order in which they come."""
+    return list(dict.fromkeys(key for mapping in mappings for key in mapping))
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{float(value):.6g}"
+
+
+def _count(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"

@@ -1,0 +1,122 @@
+"""A report of a real training, and of model_dirs in any state."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimand as est
+from estimand.core.errors import NoModelError
+from estimand.engine.events import EventWriter
+from estimand.report import history
+from tests.serving.page.browser import Browser, find_browser
+
+WORD = "<script>bad()</script>"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[est.Estimator, Path]:
+    model_dir = tmp_path_factory.mktemp("runs") / "mine"
+    estimator = est.LinearClassifier(
+        [est.feature_column.numeric_column("x"), words()],
+        str(model_dir),
+        config=est.RunConfig(tf_random_seed=1, save_summary_steps=10, progress=False),
+    )
+    spec = est.EvalSpec(input_fn, steps=None, every_n_steps=20)
+    est.train_and_evaluate(estimator, est.TrainSpec(input_fn, max_steps=40), spec)
+    return estimator, model_dir
+
+
+def words() -> object:
+    return est.feature_column.categorical_column_with_vocabulary_list("word", [WORD, "good"])
+
+
+def input_fn(mode: str) -> tf.data.Dataset:
+    random = np.random.default_rng(0)
+    x = random.normal(size=200).astype("float32")
+    features = {"x": x, "word": np.where(random.random(200) < 0.5, WORD, "good")}
+    rows = tf.data.Dataset.from_tensor_slices((features, (x > 0).astype("int64")))
+    return (rows.repeat() if mode == est.ModeKeys.TRAIN else rows).batch(50)
+
+
+def test_history_holds_curves_checkpoints_and_starts(trained: tuple[est.Estimator, Path]) -> None:
+    _, model_dir = trained
+    known = history.read(model_dir)
+    assert known.name == "mine" and known.last_step == 40
+    assert known.evaluations[""]["accuracy"].steps == [20, 40]
+    assert known.training["loss"].steps[0] <= 10
+    assert [start.step for start in known.starts] == [1]  # the first one it made
+    last = known.checkpoints[-1]
+    assert last.step == 40 and last.problem is None and last.bytes > 0
+    assert last.metrics["accuracy"] == known.evaluations[""]["accuracy"].values[-1]
+
+
+def test_page_names_what_it_shows_and_runs_nothing_of_it(
+    trained: tuple[est.Estimator, Path], tmp_path: Path
+) -> None:
+    estimator, model_dir = trained
+    path = est.report.write(tmp_path / "r.html", [model_dir], estimator, input_fn, rows=100)
+    text = Path(path).read_text()
+    body = text[text.index("<body>") :]
+    assert "100 rows of the evaluation input" in body
+    for title in ("Confusion", "ROC", "Calibration", "Importance of columns", "model.ckpt-40"):
+        assert title in body
+    assert html.escape(WORD) in body and WORD not in body
+    assert not re.search(r'(src|href)="https?:', body)
+
+
+def test_steps_made_twice_count_once(tmp_path: Path) -> None:
+    for values in ({0: 3.0, 10: 2.0, 20: 1.0}, {10: 2.5, 20: 1.5}):
+        writer = EventWriter.get(tmp_path)
+        for step, value in values.items():
+            writer.scalar("loss", value, step)
+        writer.close()
+    curve = history.read(tmp_path).training["loss"]
+    assert curve.steps == [0, 10, 20] and curve.values == [3.0, 2.5, 1.5]
+
+
+def test_several_runs_are_compared_and_the_best_marked(tmp_path: Path) -> None:
+    for name, accuracy, loss in (("a", 0.8, 0.3), ("b", 0.9, 0.4)):
+        writer = EventWriter.get(tmp_path / name / "eval")
+        writer.scalars({"accuracy": accuracy, "loss": loss}, 100)
+        writer.close()
+    text = Path(est.report.write(tmp_path / "r.html", [tmp_path / "a", tmp_path / "b"])).read_text()
+    best = re.findall(r'<td class="best">([^<]*)</td>', text)
+    assert best == ["0.3", "0.9"]
+
+
+@pytest.mark.parametrize("directory", ["nowhere", "."])
+def test_what_is_no_model_dir_is_told(directory: str, tmp_path: Path) -> None:
+    with pytest.raises(NoModelError, match=r"no directory|holds neither checkpoints nor event"):
+        est.report.write(tmp_path / "r.html", [tmp_path / directory])
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_every_picture_is_drawn_in_a_browser_without_a_network(
+    trained: tuple[est.Estimator, Path], tmp_path: Path
+) -> None:
+    program = find_browser()
+    if program is None:
+        pytest.skip("no Chromium or Chrome is installed (Debian: apt-get install chromium)")
+    estimator, model_dir = trained
+    path = est.report.write(tmp_path / "r.html", [model_dir], estimator, input_fn, rows=100)
+    page = Browser(program, tmp_path / "profile")
+    try:
+        page.size(1280, 900)
+        page.open(Path(path).as_uri())
+        page.wait_for("document.querySelectorAll('.js-plotly-plot .main-svg').length > 0")
+        page.wait_for("document.readyState == 'complete'")
+        cards = page.run("document.querySelectorAll('.plotly-graph-div').length")
+        drawn = page.run("document.querySelectorAll('.js-plotly-plot').length")
+        assert cards == drawn >= 8
+        wide = "[...document.querySelectorAll('.card')].filter(c => c.scrollWidth > c.clientWidth)"
+        page.wait_for(f"{wide}.length == 0")
+        assert page.problems == []
+        assert [url for url in page.asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    finally:
+        page.close()
