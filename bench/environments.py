@@ -17,11 +17,13 @@ PROJECT = "project"
 UPSTREAM = "upstream"
 TORCH = "torch"
 WEB = "web"
+JAX = "jax"
 
 # What pip installs there; the project's own environment comes from pyproject.toml.
 REQUIREMENTS = {
     UPSTREAM: ["tensorflow-cpu==2.15.1", "tensorflow-estimator==2.15.0"],
     TORCH: ["torch==2.13.0", "lightning", "numpy"],
+    JAX: ["jax==0.7.2"],
     WEB: ["tensorflow-cpu==2.21.0", "keras", "litserve==0.2.19", "fastapi", "orjson", "uvicorn"],
 }
 # The large import that every contestant of an environment needs.
@@ -29,6 +31,7 @@ FRAMEWORK = {
     PROJECT: "tensorflow",
     UPSTREAM: "tensorflow",
     TORCH: "torch",
+    JAX: "jax",
     WEB: "numpy",  # servers are processes of their own
 }
 

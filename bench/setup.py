@@ -1,4 +1,4 @@
-"""Make the virtual environments of the peers: python bench/setup.py [upstream] [torch] [web].
+"""Make the virtual environments of the peers: python bench/setup.py [upstream] [torch] [jax] [web].
 
 tf.estimator 2.15 needs Python 3.11 or older, so one is looked for.
 """
