@@ -9,13 +9,19 @@ from tests import forked
 
 EXAMPLES = sorted((pathlib.Path(__file__).parent.parent / "examples").glob("*.py"))
 SHORTER = {
-    "census_wide_deep.py": ["--max_steps", "300"],
+    "census_wide_deep.py": ["--max_steps", "60"],
     "demo.py": ["--max_steps", "50"],
-    "digits.py": ["--max_steps", "150"],
-    "keras_model.py": ["--max_steps", "200"],
-    "legacy_iris.py": ["--max_steps", "200"],
-    "multi_task.py": ["--max_steps", "200"],
+    "digits.py": ["--max_steps", "60"],
+    "keras_model.py": ["--max_steps", "60"],
+    "legacy_iris.py": ["--max_steps", "60"],
+    "multi_task.py": ["--max_steps", "60"],
+    "kmeans.py": ["--max_steps", "60"],
+    "text_rnn.py": ["--max_steps", "40"],
+    "transfer_learning.py": ["--max_steps", "60"],
+    "recommender.py": ["--max_steps", "60"],
 }
+# Run as a cluster of processes, as their docstrings say.
+LAUNCHED = {"recommender.py": ["-m", "estimand", "launch", "--ps", "1", "--workers", "1"]}
 EXPECTED = {
     "census_wide_deep.py": "On 4000 unseen people",
     "multi_task.py": "Evaluation of both tasks on unseen visits",
@@ -24,6 +30,10 @@ EXPECTED = {
     "keras_model.py": "the Keras model loaded from it",
     "legacy_iris.py": "batch_normalization/moving_mean",
     "debug_eagerly.py": "first prediction",
+    "kmeans.py": "of the images lie in a heap of their own digit",
+    "text_rnn.py": "of 500 unseen lines are told right",
+    "transfer_learning.py": "edges and shapes kept",
+    "recommender.py": "chief: 60 steps",
     "embedding_servable.py": "REST: nearest to cat: dog",
 }
 
@@ -36,7 +46,7 @@ def test_there_are_examples_and_each_says_what_it_shows() -> None:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.name)
 def test_example_runs(example: pathlib.Path, tmp_path: pathlib.Path) -> None:
     done = forked.run(
-        [example, *SHORTER.get(example.name, [])],
+        [*LAUNCHED.get(example.name, []), example, *SHORTER.get(example.name, [])],
         cwd=tmp_path,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )

@@ -73,7 +73,21 @@ def test_figures_are_those_that_were_measured() -> None:
     assert len(figures) == 3
     for figure in figures:
         assert f"| {figure} [" in measured
-    assert "2026-11-16, 2 cores of an AMD EPYC without AVX-512" in measured
+    machine = "2026-11-16, 2 cores of an AMD EPYC without AVX-512"
+    assert machine in measured and machine in README
+
+
+def test_links_lead_to_what_there_is() -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", README)
+    inside = [link.partition("#")[0] for link in links if ":" not in link]
+    assert len(inside) > 20
+    assert [link for link in inside if not (REPOSITORY / link).exists()] == []
+
+
+def test_pictures_are_small() -> None:
+    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", README)
+    assert len(pictures) >= 4
+    assert all((REPOSITORY / picture).stat().st_size < 200_000 for picture in pictures)
 
 
 def test_all_commands_are_named() -> None:
