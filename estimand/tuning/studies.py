@@ -101,6 +101,9 @@ class StudyOnDisk:
                 continue
             trial = module.trial.Trial(self.study, frozen._trial_id)
             claim = Claim(trial, model_dir, lock, resumed=True)
+            if not self._still_runs(frozen.number):
+                claim.release()  # its process told the end, and let go, since the list was read
+                continue
             if _searches(frozen, space):
                 return claim
             # Begun with a name that was misspelt, say: nobody can go on with it.
@@ -108,6 +111,11 @@ class StudyOnDisk:
             self.study.tell(trial, state=states.FAIL)
             claim.release()
         return None
+
+    def _still_runs(self, number: int) -> bool:
+        states = (optuna().trial.TrialState.RUNNING,)
+        running = self.study.get_trials(deepcopy=False, states=states)
+        return number in {trial.number for trial in running}
 
     def _new(self, space: Space, trials: int, method: str, seed: int | None) -> Claim | None:
         # Those that wait were put there by hand, with values to be tried.

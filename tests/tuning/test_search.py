@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
-from estimand.tuning import trials
+from estimand.tuning import studies, trials
 from estimand.tuning.space import Space
 from estimand.tuning.studies import StudyOnDisk
 
@@ -239,6 +239,28 @@ def test_killed_search_goes_on_with_the_trial_from_its_checkpoint(tmp_path: Path
         assert tf.train.load_variable(newest, "seen") == 6
     assert (tmp_path / "loaded.txt").read_text() == "once\n" * 2  # once by each process
     assert (tmp_path / "study" / "index.html").exists()
+
+
+def test_a_trial_that_ends_while_another_process_looks_is_not_broken_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space, path = Space.of({"x": [0.0, 1.0]}), str(tmp_path / "study.db")
+    mine = StudyOnDisk(path, minimize=True, pruner="none")
+    theirs = StudyOnDisk(path, minimize=True, pruner="none")
+    claims = mine.claims(space, 2, "grid", None)
+    claim = next(claims)
+    lock_it = studies._try_lock
+
+    def ended_in_between(folder: str) -> int | None:
+        if folder == claim.model_dir and claim.lock is not None:
+            claim.trial.study.tell(claim.trial, 0.0)
+            claim.release()
+        return lock_it(folder)
+
+    monkeypatch.setattr(studies, "_try_lock", ended_in_between)
+    next_one = next(theirs.claims(space, 2, "grid", None))
+    assert not next_one.resumed
+    assert next_one.trial.number == 1
 
 
 def test_processes_share_a_study(tmp_path: Path) -> None:
