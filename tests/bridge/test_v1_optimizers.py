@@ -108,9 +108,10 @@ def test_the_rate_can_be_read_and_not_be_set() -> None:
 
 
 def test_constraints_hold() -> None:
-    constrained = keras.Sequential(
-        [keras.Input([3]), keras.layers.Dense(1, kernel_constraint=keras.constraints.NonNeg())]
+    dense = keras.layers.Dense(
+        1, kernel_initializer="ones", kernel_constraint=keras.constraints.NonNeg()
     )
+    constrained = keras.Sequential([keras.Input([3]), dense])
     constrained.compile(train.GradientDescentOptimizer(10.0), "mse")
     constrained.fit(np.ones([4, 3]), -np.ones([4, 1]), verbose=0)
     assert constrained.get_weights()[0].tolist() == [[0.0]] * 3
