@@ -16,6 +16,7 @@ from estimand.core.swapping import Swap, swapped
 @contextlib.contextmanager
 def like_a_v1_graph() -> Iterator[None]:
     """Around the trace of a model function."""
+    from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
     from tensorflow.python.training import moving_averages
     from tensorflow.python.training.optimizer import Optimizer
 
@@ -23,6 +24,8 @@ def like_a_v1_graph() -> Iterator[None]:
         (Optimizer, "compute_gradients", _where_the_loss_is),
         (moving_averages, "ops", _averaging_tensors_too),
     ]
+    if not tf.compat.v1.resource_variables_enabled():
+        swaps.append((BaseResourceVariable, "__bool__", _true_as_objects_are))
     if "keras" in sys.modules:
         from keras.src import backend
 
@@ -46,6 +49,18 @@ def _where_the_loss_is(compute_gradients: Callable[..., Any]) -> Callable[..., A
             return compute_gradients(self, loss, *args, **kwargs)
 
     return compute
+
+
+def _true_as_objects_are(of_value: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """`average if average else variable`: the variables of TensorFlow 1 had no truth of their own.
+
+    Only for programs that have switched the others off, as `disable_v2_behavior()` does.
+    """
+
+    def __bool__(self: Any) -> bool:
+        return of_value(self) if tf.executing_eagerly() else True
+
+    return __bool__
 
 
 def _averaging_tensors_too(ops: ModuleType) -> ModuleType:
