@@ -1,7 +1,8 @@
 """Names and arguments that NumPy has dropped, for a program that `estimand run` runs.
 
-They are there for the files of the program, and for those of libraries that use them without
-looking: a library that knows several versions of NumPy finds the one that is installed.
+Names are there for the files of the program, and for those of libraries that use them without
+looking: a library that knows several versions of NumPy finds the one that is installed. Old
+arguments, which nobody can look for, are there for all.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from estimand.compat import detection
-from estimand.compat.program_files import program_files
 
 _log = logging.getLogger("estimand")
 
@@ -86,12 +86,9 @@ def put_back(path: str, directory: str | None = None) -> Iterator[None]:
     """For the program at `path` and the files of its directory: NumPy as they know it."""
     folder = (directory or os.path.dirname(os.path.abspath(path))) + os.sep
     told = _Told()
-    functions = {
-        name for source in program_files(path, directory).values() for name in _arguments_in(source)
-    }
-    before = {name: getattr(np, name) for name in ("__getattr__", *sorted(functions))}
+    before = {name: getattr(np, name) for name in ("__getattr__", *ARGUMENTS)}
     np.__getattr__ = _finder(before["__getattr__"], folder, told)  # type: ignore[method-assign]
-    for name in functions:
+    for name in ARGUMENTS:
         setattr(np, name, _translating(before[name], told))
     try:
         yield
@@ -161,11 +158,6 @@ def _translating(function: Callable[..., Any], told: _Told) -> Callable[..., Any
         return function(*args, **kwargs)
 
     return call
-
-
-def _arguments_in(source: str) -> set[str]:
-    """The functions that a program gives old arguments to."""
-    return {name for _, name, _ in old_arguments(source)}
 
 
 def old_arguments(source: str) -> list[tuple[int, str, str]]:

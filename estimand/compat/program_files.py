@@ -8,6 +8,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 from estimand.core.errors import InputError
@@ -63,18 +64,29 @@ def _modules_beside(source: str, *folders: Path) -> Iterator[Path]:
 def module_file(name: str) -> str:
     """The file that `python -m name` would run."""
     with searched(os.getcwd()):
-        try:
-            spec = importlib.util.find_spec(name)
-            if spec is not None and spec.submodule_search_locations is not None:
-                spec = importlib.util.find_spec(f"{name}.__main__")
-        except (ImportError, ValueError):
-            spec = None
+        spec = _found(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = _found(f"{name}.__main__")
     if spec is None or spec.origin is None or not os.path.isfile(spec.origin):
         raise InputError(
             f"There is no module {name!r} that could be run, seen from {os.getcwd()}. Go to the "
             "directory above its package, or give the path of a file: estimand run train.py."
         )
     return os.path.abspath(spec.origin)
+
+
+def _found(name: str) -> ModuleSpec | None:
+    """Without importing the packages it is in: they may need a TensorFlow that is not yet there."""
+    first, *others = name.split(".")
+    try:
+        spec = importlib.util.find_spec(first)
+    except (ImportError, ValueError):
+        return None
+    for part in others:
+        if spec is None:
+            return None
+        spec = PathFinder.find_spec(f"{spec.name}.{part}", spec.submodule_search_locations or [])
+    return spec
 
 
 @contextlib.contextmanager

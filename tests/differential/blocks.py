@@ -230,8 +230,8 @@ def summary(around: Surroundings) -> Layer:
 def python(around: Surroundings) -> Layer:
     def call(x: tf.Tensor) -> tf.Tensor:
         # TensorFlow cannot differentiate a Python function that a loop or two calls run twice.
-        back = tf.py_function(lambda value: value * 0.5, [tf.stop_gradient(x)], tf.float32)
-        return tf.ensure_shape(back, [ROWS, WIDTH]) + x
+        back = tf.py_function(lambda value: value * 0.5, [x], tf.float32)
+        return tf.ensure_shape(tf.stop_gradient(back), [ROWS, WIDTH]) + x
 
     return call
 
