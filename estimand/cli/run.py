@@ -15,7 +15,7 @@ from estimand.cli.quiet import quiet_start
     "--v1/--v2",
     "v1",
     default=None,
-    help="Which TensorFlow the program was written for; by default found in each file.",
+    help="Which TensorFlow the program was written for; by default found in its files.",
 )
 @click.option(
     "--keras",

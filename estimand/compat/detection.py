@@ -65,12 +65,12 @@ def asks_for_contrib(source: str) -> bool:
     return any(name.partition(".")[0] == "contrib" for name in names)
 
 
-def v1_names(source: str, tf2: Any, tf1: Any) -> list[str]:
-    """The names a program uses that TensorFlow 1 has and TensorFlow 2 has not."""
+def only_names_of(wanted: Any, other: Any, source: str) -> list[str]:
+    """The names a program uses that one TensorFlow has and the other has not."""
     return [
         name
         for name in names_of_tensorflow(source)
-        if not name.startswith("keras.") and _has(tf1, name) and not _has(tf2, name)
+        if not name.startswith("keras.") and _has(wanted, name) and not _has(other, name)
     ]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
+from estimand.compat import detection
 from estimand.core.errors import InputError
 
 _MOST_FILES = 500
@@ -44,7 +45,7 @@ def program_files(
 
 def _modules_beside(source: str, *folders: Path) -> Iterator[Path]:
     try:
-        nodes = list(ast.walk(ast.parse(source)))
+        nodes = list(detection.walk_what_is_not_tried(ast.parse(source)))
     except SyntaxError:
         return
     for node in nodes:

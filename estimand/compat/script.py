@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import logging
 import os
 import runpy
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from estimand.compat import contrib_visibility, detection, old_numpy
+from estimand.compat import contrib_visibility, old_numpy
 from estimand.compat.install import installed
 from estimand.compat.program_files import module_file, searched
+from estimand.compat.tensorflow_choice import TensorFlowChoice
 
-_log = logging.getLogger("estimand")
 # These know which TensorFlow they run on.
 _NEVER = ("estimand", "keras", "tensorboard", "tensorflow", "tf_keras")
 
@@ -27,7 +26,7 @@ def run_script(path: str, arguments: Sequence[str] = (), v1: bool | None = None)
         path: the program.
         arguments: what it finds in `sys.argv[1:]`.
         v1: whether `import tensorflow as tf` gives TensorFlow 1 to the files in the program's
-            directory; None decides for each file by the names it uses.
+            directory; None decides by the names they use.
 
     Returns:
         The global names of the program when it has ended.
@@ -64,21 +63,17 @@ def _world_of(
         installed(),
         old_numpy.put_back(path, directory),
         _as_main(path, directory, arguments),
-        _imports(directory, v1) as imports,
+        _imports(TensorFlowChoice(path, directory, v1)),
     ):
-        imports.settle_main(path)
         yield
 
 
 class _Imports:
-    """Stands in for `__import__` and decides which TensorFlow a file gets."""
+    """Stands in for `__import__`: gives each file the TensorFlow that it was written for."""
 
-    def __init__(self, directory: str, v1: bool | None) -> None:
-        self._directory = directory + os.sep
-        self._v1 = v1
+    def __init__(self, choice: TensorFlowChoice) -> None:
+        self._choice = choice
         self._import = builtins.__import__
-        self._decided: dict[str, bool] = {}
-        self._switched = False
 
     def __call__(
         self,
@@ -98,69 +93,19 @@ class _Imports:
         asks = contrib_visibility.file_asks(str((globals or {}).get("__file__")))
         return tf if asks else tf_without_contrib
 
-    def settle_main(self, path: str) -> None:
-        """The program itself: its modules may come to need what it decides."""
-        self._wants_v1({"__file__": path, "__name__": "__main__"})
-
     def _wants_v1(self, importer: dict[str, Any]) -> bool:
         path = importer.get("__file__")
         if not path or str(importer.get("__name__")).partition(".")[0] in _NEVER:
             return False
-        path = os.path.abspath(path)
-        if path not in self._decided:
-            self._decided[path] = self._decide(path)
-        return self._decided[path]
-
-    def _decide(self, path: str) -> bool:
-        own = path.startswith(self._directory)
-        if own and self._v1 is not None:
-            wanted = ["--v1"] if self._v1 else []
-        else:
-            wanted = self._v1_names(path)
-        if wanted and own and not self._switched:
-            self._switched = True
-            _behave_like_v1(path)
-        if wanted:
-            _log.info("TensorFlow 1 for %s, because of %s.", path, ", ".join(wanted[:3]))
-        return bool(wanted)
-
-    def _v1_names(self, path: str) -> list[str]:
-        import tensorflow as tf
-
-        try:
-            with open(path, encoding="utf-8") as file:
-                source = file.read()
-        except (OSError, UnicodeDecodeError):
-            return []
-        from estimand.compat.v1 import view
-
-        return detection.v1_names(source, tf, view.tf)
-
-
-def _behave_like_v1(path: str) -> None:
-    """Graphs and sessions are the default, sizes have a `.value`."""
-    import tensorflow as tf
-
-    from estimand.core import tf_private
-
-    with open(path, encoding="utf-8") as file:
-        source = file.read()
-    if detection.trains_with_keras(source):
-        return  # which Keras 3 does eagerly only; model functions have their graphs in any case
-    with tf_private.without_deprecations():
-        tf.compat.v1.disable_v2_behavior()
-    if any(name.startswith("keras") for name in detection.names_of_tensorflow(source)):
-        # Keras 3 computes with shapes as plain numbers.
-        tf.compat.v1.enable_v2_tensorshape()
+        return self._choice.is_v1(path)
 
 
 @contextlib.contextmanager
-def _imports(directory: str, v1: bool | None) -> Iterator[_Imports]:
+def _imports(choice: TensorFlowChoice) -> Iterator[None]:
     before = builtins.__import__
-    ours = _Imports(directory, v1)
-    builtins.__import__ = ours
+    builtins.__import__ = _Imports(choice)
     try:
-        yield ours
+        yield
     finally:
         builtins.__import__ = before
 

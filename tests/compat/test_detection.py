@@ -51,7 +51,7 @@ def test_programs_in_which_keras_trains(source: str, keras_trains: bool) -> None
     ],
 )
 def test_names_of_version_1(source: str, names: list[str]) -> None:
-    assert detection.v1_names(source, tensorflow, tf1) == names
+    assert detection.only_names_of(tf1, tensorflow, source) == names
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_names_of_version_1(source: str, names: list[str]) -> None:
     ],
 )
 def test_nothing_that_asks_for_version_1(source: str) -> None:
-    assert detection.v1_names(source, tensorflow, tf1) == []
+    assert detection.only_names_of(tf1, tensorflow, source) == []

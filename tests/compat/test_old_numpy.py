@@ -43,15 +43,18 @@ def test_a_program_finds_the_names_that_numpy_has_dropped(tmp_path: Path) -> Non
 def test_a_library_that_uses_an_old_name_without_looking_finds_it(tmp_path: Path) -> None:
     library = tmp_path / "elsewhere"
     library.mkdir()
-    (library / "library.py").write_text("import numpy as np\nMOST = np.Inf\n")
+    (library / "library.py").write_text(
+        "import numpy as np\nMOST = np.Inf\nLESS = np.quantile([1, 2], 0.5, interpolation='lower')\n"
+    )
     program = tmp_path / "here" / "program.py"
     program.parent.mkdir()
     program.write_text(
-        f"import sys\nsys.path.append({str(library)!r})\nimport library\nprint(library.MOST)\n"
+        f"import sys\nsys.path.append({str(library)!r})\nimport library\n"
+        "print(library.MOST, library.LESS)\n"
     )
     done = forked.run(["-m", "estimand", "run", program])
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.strip() == "inf"
+    assert done.stdout.strip() == "inf 1"
 
 
 def test_libraries_find_the_numpy_that_is_installed(tmp_path: Path) -> None:

@@ -1,0 +1,120 @@
+"""Which TensorFlow a file was written for: all of a program, or of a package, for the same one.
+
+A file that uses no name of TensorFlow 1 alone may still mean it: `tf.nn.dropout(x, 0.9)` keeps
+nine of ten there, and drops them in TensorFlow 2. So the files around it decide.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import re
+from pathlib import Path
+
+from estimand.compat import detection
+from estimand.compat.program_files import program_files
+
+_log = logging.getLogger("estimand")
+# How files come by a TensorFlow whose version they do not name.
+_PLAIN_IMPORT = re.compile(r"^\s*(import tensorflow\b(?!\.)|from tensorflow import)", re.MULTILINE)
+_MOST_FILES = 500
+
+
+class TensorFlowChoice:
+    """TensorFlow 1 or 2 for each file.
+
+    Args:
+        path: the program.
+        directory: its files are those below it.
+        v1: TensorFlow 1 for all files of the program, or for none; None decides by their names.
+    """
+
+    def __init__(self, path: str, directory: str, v1: bool | None) -> None:
+        self._directory = directory + os.sep
+        self._v1 = v1
+        self._decided: dict[str, bool] = {}
+        sources = list(program_files(path, directory).values())
+        self._names_of_program = _first_names(sources) if v1 is None else ["--v1"] if v1 else []
+        if self._names_of_program:
+            _behave_like_v1(sources)
+
+    def is_v1(self, path: str) -> bool:
+        """Whether `import tensorflow` gives TensorFlow 1 to this file."""
+        path = os.path.abspath(path)
+        if path not in self._decided:
+            names = self._names_that_decide(path)
+            if names:
+                _log.info("TensorFlow 1 for %s, because of %s.", path, ", ".join(names[:3]))
+            self._decided[path] = bool(names)
+        return self._decided[path]
+
+    def _names_that_decide(self, path: str) -> list[str]:
+        own = path.startswith(self._directory)
+        if own and self._v1 is not None:
+            return self._names_of_program
+        source = _read(Path(path))
+        names = _only_in_v1(source)
+        if names or _only_in_v2(source):
+            return names
+        return self._names_of_program if own else _names_of_package(_package_of(Path(path)))
+
+
+def _first_names(sources: list[str]) -> list[str]:
+    return next((names for source in sources if (names := _only_in_v1(source))), [])
+
+
+@functools.cache
+def _names_of_package(folder: Path | None) -> list[str]:
+    """What shows that a package is written for TensorFlow 1: names in most of its files."""
+    if folder is None:
+        return []
+    sources = [_read(file) for file in sorted(folder.rglob("*.py"))[:_MOST_FILES]]
+    found = [_only_in_v1(source) for source in sources if _PLAIN_IMPORT.search(source)]
+    wanting = [names for names in found if names]
+    return wanting[0] if 2 * len(wanting) > len(found) else []
+
+
+def _package_of(file: Path) -> Path | None:
+    """The folder of the whole package that a file belongs to."""
+    around = [folder for folder in file.parents if (folder / "__init__.py").is_file()]
+    return around[-1] if around else None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _only_in_v1(source: str) -> list[str]:
+    import tensorflow as tf2
+
+    from estimand.compat.v1.view import tf as tf1
+
+    return detection.only_names_of(tf1, tf2, source)
+
+
+def _only_in_v2(source: str) -> list[str]:
+    import tensorflow as tf2
+
+    from estimand.compat.v1.view import tf as tf1
+
+    return detection.only_names_of(tf2, tf1, source)
+
+
+def _behave_like_v1(sources: list[str]) -> None:
+    """Graphs and sessions are the default, sizes have a `.value`."""
+    import tensorflow as tf
+
+    from estimand.core import tf_private
+
+    if any(map(detection.trains_with_keras, sources)):
+        return  # which Keras 3 does eagerly only; model functions have their graphs in any case
+    with tf_private.without_deprecations():
+        tf.compat.v1.disable_v2_behavior()
+    names = {name for source in sources for name in detection.names_of_tensorflow(source)}
+    if any(name.startswith("keras") for name in names):
+        # Keras 3 computes with shapes as plain numbers.
+        tf.compat.v1.enable_v2_tensorshape()
