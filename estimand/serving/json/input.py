@@ -8,6 +8,7 @@ the array after all or says what is wrong.
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Mapping
 from itertools import chain
 from typing import Any
@@ -23,7 +24,9 @@ from estimand.serving.status import invalid
 
 _NUMBERS = frozenset({int, float, list})
 _BOOLEANS = frozenset({bool, list})
-_EXACT_INTEGERS = {np.dtype(np.float32): 2**24 - 1, np.dtype(np.float64): 2**53 - 1}
+_FLOAT32 = np.dtype(np.float32)
+_MOST_PACKED = 4096  # values, so that the copies on the way stay small
+_EXACT_INTEGERS = {_FLOAT32: 2**24 - 1, np.dtype(np.float64): 2**53 - 1}
 
 
 def parse(body: bytes) -> dict[str, Any]:
@@ -68,7 +71,8 @@ def predict_inputs(
 
 def _is_plain(document: Mapping[str, Any], signature: JsonSignature, body: bytes) -> bool:
     """Whether a body has no string but names, and neither true nor false. It may have, if not."""
-    if b"true" in body or b"false" in body:
+    # Most bodies have neither letter: to look for one takes a fraction of the time for a word.
+    if (b"r" in body and b"true" in body) or (b"l" in body and b"false" in body):
         return False
     marks = body.count(b'"')
     if marks == 2:
@@ -138,6 +142,8 @@ def _array(value: Any, slot: JsonSlot, plain: bool) -> np.ndarray:
 def _quickly(value: Any, slot: JsonSlot, plain: bool) -> np.ndarray | None:
     """The array, if it is one beyond doubt."""
     kind = slot.kind
+    if plain and kind == _FLOAT32 and (packed := _packed(value)) is not None:
+        return packed
     if kind is None or kind not in json_values.CONVERTIBLE or kind.hasobject:
         return None
     # NumPy takes true for 1 among numbers, and makes all values as large as the longest string.
@@ -161,6 +167,32 @@ def _quickly(value: Any, slot: JsonSlot, plain: bool) -> np.ndarray | None:
     return None
 
 
+def _packed(rows: Any) -> np.ndarray | None:
+    """Rows of floats as an array that cannot be written to. For a few values this takes a third of
+    the time of NumPy, which looks at all of them first. None if they are anything else, or too
+    large.
+
+    >>> _packed([[0.5, 2], [3, 4]])
+    array([[0.5, 2. ],
+           [3. , 4. ]], dtype=float32)
+    """
+    if type(rows) is not list or not rows or type(rows[0]) is not list:
+        return None
+    values, width = rows[0], len(rows[0])
+    if len(rows) > 1:
+        if any(type(row) is not list or len(row) != width for row in rows):
+            return None
+        values = list(chain.from_iterable(rows))
+    # Among floats NumPy takes all integers, too; if all are integers, it depends.
+    if not 0 < len(values) <= _MOST_PACKED or type(values[0]) is not float:
+        return None
+    try:
+        content = struct.pack(f"={len(values)}f", *values)  # natively, it would take any number
+    except (struct.error, OverflowError):
+        return None
+    return np.ndarray((len(rows), width), _FLOAT32, content)
+
+
 def _types_within(value: Any, allowed: frozenset[type]) -> bool:
     """Whether nested lists hold nothing else. Looks at each value once."""
     level = [value]
@@ -178,8 +210,8 @@ def _as_floats(array: np.ndarray, kind: np.dtype) -> np.ndarray | None:
     if kind.itemsize == 8:
         return array
     narrow = array.astype(kind)
-    # The sum of finite numbers is finite, but for the largest; looking at each takes longer.
-    total = np.add.reduce(narrow, axis=None)
+    # The sum of finite squares is finite, but for large ones; looking at each takes longer.
+    total = np.vdot(narrow, narrow)
     if not math.isfinite(total) and np.isinf(narrow).any() and not np.isinf(array).any():
         return None
     return narrow

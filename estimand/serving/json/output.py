@@ -24,9 +24,9 @@ _WRITABLE = frozenset(
 
 def predictions(slots: Sequence[JsonSlot], arrays: Sequence[np.ndarray]) -> bytes:
     """The answer to a request of rows."""
-    rows = _common_rows(slots, arrays)
-    if len(slots) == 1:
+    if len(slots) == 1 and arrays[0].ndim:
         return dump("predictions", _writable(slots[0], arrays[0]))
+    rows = _common_rows(slots, arrays)
     columns = [_writable(slot, array) for slot, array in zip(slots, arrays, strict=True)]
     names = [slot.alias for slot in slots]
     return dump(
@@ -50,8 +50,9 @@ def dump(key: str, value: Any) -> bytes:
     b'{\\n    "predictions": [0.1, NaN]\\n}'
     """
     text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
-    # orjson writes null for NaN and Infinity; otherwise the word can only be in a string.
-    if b"null" in text and not _finite(value):
+    # orjson writes null for NaN and Infinity; otherwise the word can only be in a string. Numbers
+    # have not even its first letter, which is found sooner.
+    if b"n" in text and b"null" in text and not _finite(value):
         text = json.dumps(_plain(value)).encode()
     return b'{\n    "%s": %s\n}' % (key.encode(), text)
 
