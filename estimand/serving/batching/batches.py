@@ -121,16 +121,13 @@ class Task:
             elif isinstance(result, StatusError):
                 self.failed(result)
             else:
-                self._answer(result)
+                try:
+                    self.answered(result)
+                except Exception as error:  # who asked hears of it, and holds nothing any more
+                    log.exception("an answer could not be made")
+                    self.failed(from_exception(error))
         except Exception:  # the others of its batch have nothing to do with it
             log.exception("an answer could not be given")
-
-    def _answer(self, outputs: list[np.ndarray]) -> None:
-        try:
-            self.answered(outputs)
-        except Exception as error:  # who asked hears of it, and holds nothing any more
-            log.exception("an answer could not be made")
-            self.failed(from_exception(error))
 
 
 class Batch:

@@ -135,7 +135,7 @@ class Lane:
                 joins = program.joins
                 self._last_may_join = key is not None and joins is not None and joins.allow(arrays)
                 self._last_key = key
-            task.key = key if self._last_may_join else None
+            task.key = self._last_key if self._last_may_join else None
             self._enqueue(task)
             return
         rows = checked_rows(arrays)

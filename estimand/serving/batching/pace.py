@@ -6,7 +6,6 @@ for is not the end of the queue, but as many of its own turns as it has tasks.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,7 +46,10 @@ class Pace:
         if not waiting:
             self._own.clear()
             return
-        for client, count in Counter(task.client for task in tasks).items():
+        counts: dict[Any, int] = {}
+        for task in tasks:
+            counts[task.client] = counts.get(task.client, 0) + 1
+        for client, count in counts.items():
             own = self._own.get(client)
             if not waiting.of(client):
                 self._own.pop(client, None)

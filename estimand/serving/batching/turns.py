@@ -42,12 +42,10 @@ class Turns:
 
     def popleft(self) -> Any:
         self._count -= 1
-        client, tasks = next(iter(self._by_client.items()))
+        client, tasks = self._by_client.popitem(last=False)
         task = tasks.popleft()
         if tasks:
-            self._by_client.move_to_end(client)
-        else:
-            del self._by_client[client]
+            self._by_client[client] = tasks  # behind all others
         return task
 
     def give_back(self, tasks: list[Any]) -> None:

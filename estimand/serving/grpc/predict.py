@@ -49,7 +49,7 @@ class GrpcPrediction(Prediction):
     def __init__(
         self, settings: PredictSettings, body: bytes, deadline: float | None, reply: Reply[bytes]
     ) -> None:
-        super().__init__(body, deadline, reply, settings.metrics)
+        Prediction.__init__(self, body, deadline, reply, settings.metrics)
         self._settings = settings
 
     def write(self, outputs: Sequence[np.ndarray]) -> bytes:

@@ -71,7 +71,7 @@ class Prediction(Task):
     def __init__(
         self, body: bytes, deadline: float | None, reply: Reply[bytes], metrics: Metrics
     ) -> None:
-        super().__init__((), deadline, reply)
+        Task.__init__(self, (), deadline, reply)  # super() would make an object each time
         self._started = _clock()
         self._metrics = metrics
         self.body = body

@@ -75,7 +75,8 @@ class RestPrediction(Prediction):
         is_zipped: bool,
         most_bytes: int,
     ) -> None:
-        super().__init__(b"", exchange.began + settings.timeout, exchange, settings.metrics)
+        deadline = exchange.began + settings.timeout
+        Prediction.__init__(self, b"", deadline, exchange, settings.metrics)
         self._settings = settings
         self._route = route
         self._is_zipped = is_zipped
@@ -178,7 +179,7 @@ class RestPredict(RestPrediction):
         if large:
             run_beside(self._write_large(outputs))
         else:
-            super().answered(outputs)
+            Prediction.answered(self, outputs)
 
     def write(self, outputs: Sequence[np.ndarray]) -> bytes:
         self._log(outputs)
