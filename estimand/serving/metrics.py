@@ -26,10 +26,6 @@ class _Histogram:
         self.counts = [0] * (len(_BUCKETS) + 1)
         self.total = 0.0
 
-    def add(self, microseconds: float) -> None:
-        self.counts[bisect_left(_BUCKETS, microseconds)] += 1
-        self.total += microseconds
-
 
 class Metrics:
     """All of them; used by the event loop only."""
@@ -49,7 +45,9 @@ class Metrics:
         histogram = self._latencies.get(key)
         if histogram is None:
             histogram = self._latencies[key] = _Histogram()
-        histogram.add(seconds * 1e6)
+        microseconds = seconds * 1e6
+        histogram.counts[bisect_left(_BUCKETS, microseconds)] += 1
+        histogram.total += microseconds
 
     def logged(self, model: str, code: int) -> None:
         """A request was written to the log, or was to be."""

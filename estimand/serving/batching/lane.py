@@ -171,7 +171,7 @@ class Lane:
         waiting = self._waiting
         if waiting.count >= waiting.limit or self.settings.max_waiting_batches:
             self._refuse_when_full(task)
-        if self._tasks and self._pace.each:
+        if self._pace.each and self._tasks:
             self._refuse_when_late(task)
         self._tasks.append(task)
         self._rows += rows
@@ -312,7 +312,9 @@ class Lane:
         passed: list[Task] = []
         rows, most, now = 0, self.settings.max_rows, None
         waiting = self._tasks
-        while waiting and not (taken and taken[0].key is None):
+        for _ in range(len(waiting)):
+            if taken and taken[0].key is None:
+                break
             task = waiting.popleft()
             if task.over:
                 pass

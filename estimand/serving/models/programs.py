@@ -99,11 +99,9 @@ class Program:
         if width is None:
             width = min(self._widths.values(), default=0.0)
         most = _ABOUT * width * (rows or 1)
-        values, has_strings = 0, False
-        for array in arrays:
-            values += array.size
-            has_strings = has_strings or array.dtype.hasobject
-        return values <= most and (not has_strings or _size(arrays) <= most)
+        if sum([array.size for array in arrays]) > most:
+            return False
+        return not any([array.dtype.hasobject for array in arrays]) or _size(arrays) <= most
 
     def _guess(self, rows: int) -> float:
         """From calls with other numbers of rows: more take longer, but not per row."""
