@@ -236,7 +236,7 @@ else:
         home = _HOME.get(name)
         if home is None:
             # With name and obj given, Python adds its own "Did you mean" to the traceback.
-            removed = import_module("estimand.migrate.removed")
+            removed = import_module("estimand.compat.removed")
             instead = removed.replacement(f"estimator.{name}")
             advice = f"in its place: {instead}" if instead else "dir(estimand) lists them all"
             raise AttributeError(

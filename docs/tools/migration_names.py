@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import estimand as est
+from estimand.compat.removed import replacement
 from estimand.migrate.hints import hint
 from estimand.migrate.names import Found, Names, follow, is_missing
-from estimand.migrate.removed import replacement
 from estimand.migrate.uses import Target
 
 HERE = Path(__file__).resolve().parent

@@ -97,6 +97,7 @@ def install(keras: int | None = None) -> None:
     for name, module in _modules().items():
         _before.append((sys.modules, name, sys.modules.get(name, _ABSENT)))
         sys.modules[name] = module
+    contrib.finder.put_in()
     # First: it loads Keras, which puts another module in the place of `tf.keras`.
     if kerases.current() is kerases.KERAS3:  # Keras 2 has all of this
         _supply_legacy_optimizers(tf)
@@ -215,6 +216,8 @@ def _faces(version: str) -> list[ModuleType]:
 
 def uninstall() -> None:
     """Undo `install()`: what was there before is there again."""
+    if _before:
+        contrib.finder.take_out()
     while _before:
         owner, name, value = _before.pop()
         if _is_table(owner):

@@ -44,9 +44,10 @@ class MappedModule(ModuleType):
         elif self._in_library(name):
             value = resolve(f"{self._library}:{name}")
         else:
+            there = ", ".join(self.__all__) or "nothing"
             raise AttributeError(
                 f"module {self.__name__!r} has no attribute {name!r}. "
-                f"It has: {', '.join(self.__all__)}.{self.__dict__.get('_advice', '')}",
+                f"It has: {there}.{self.__dict__.get('_advice', '')}",
                 name=name,
                 obj=self,
             )

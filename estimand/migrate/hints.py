@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 
+from estimand.compat.removed import replacement
 from estimand.migrate.names import Names, follow, is_missing
-from estimand.migrate.removed import replacement
 
 # Where a name of contrib may have gone, best first.
 _PLACES = [

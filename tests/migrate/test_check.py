@@ -15,11 +15,11 @@ from click.testing import CliRunner, Result
 import estimand as est
 from estimand.cli.main import main
 from estimand.compat.install import installed
+from estimand.compat.removed import HINTS
 from estimand.core.errors import InputError
 from estimand.migrate.check import FileReport, Verdict, check_path, check_source
 from estimand.migrate.hints import hint
 from estimand.migrate.names import Found, Names
-from estimand.migrate.removed import HINTS
 from estimand.migrate.uses import Target, find_uses
 
 LEGACY = Path(__file__).parents[1] / "legacy"

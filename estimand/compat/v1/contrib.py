@@ -4,6 +4,8 @@
 >>> import estimand
 >>> contrib.training.HParams is estimand.HParams
 True
+>>> contrib.training.python.training.hparam.HParams is estimand.HParams
+True
 """
 
 from __future__ import annotations
@@ -11,13 +13,15 @@ from __future__ import annotations
 import importlib.util
 from types import ModuleType
 
-from estimand.compat.mapped_module import MappedModule
 from estimand.compat.v1.contrib_modules.table import MODULES, OF_TF_SLIM
+from estimand.compat.v1.contrib_parts import ROOT, Contrib, Finder, Part, not_offered
+
+finder = Finder()
 
 
-def modules(root: str = "tensorflow.contrib") -> dict[str, ModuleType]:
+def modules(root: str = ROOT) -> dict[str, ModuleType]:
     """All of contrib by full name, to be put into `sys.modules`; the first is contrib itself."""
-    made: dict[str, ModuleType] = {root: MappedModule(root, {})}
+    made: dict[str, ModuleType] = {root: Contrib(root, {})}
     for path in sorted(MODULES):
         parent = root
         for part in path.split("."):
@@ -29,25 +33,21 @@ def modules(root: str = "tensorflow.contrib") -> dict[str, ModuleType]:
     return made
 
 
-def _module(name: str, path: str) -> MappedModule:
+def _module(name: str, path: str) -> Part:
     homes, library = MODULES.get(path, {}), OF_TF_SLIM.get(path)
     if library is None:
-        return MappedModule(name, homes)
+        return Part(name, homes)
     if importlib.util.find_spec("tf_slim") is None:
-        return MappedModule(
-            name, homes, advice=" The package tf-slim has more: pip install tf-slim."
-        )
+        return Part(name, homes, advice=" The package tf-slim has more: pip install tf-slim.")
     # Slim is what tf_slim is; of the others only what there is not here.
-    return MappedModule(name, {} if path.startswith("slim") else homes, library)
+    return Part(name, {} if path.startswith("slim") else homes, library)
 
 
 def __getattr__(name: str) -> object:
-    if name not in {path.partition(".")[0] for path in MODULES}:
-        raise AttributeError(
-            f"tf.contrib.{name} is not offered. Offered are: "
-            f"{', '.join(sorted(path for path in MODULES if '.' not in path))}."
-        )
-    member = getattr(modules()["tensorflow.contrib"], name)
+    parts = sorted({path.partition(".")[0] for path in MODULES})
+    if name not in parts:
+        raise AttributeError(not_offered(name, parts))
+    member = getattr(modules()[ROOT], name)
     globals()[name] = member
     return member
 

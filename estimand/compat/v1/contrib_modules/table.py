@@ -14,7 +14,6 @@ _IMAGE_LAYERS = (
     "convolution2d_transpose max_pool2d"
 )
 _ARG_SCOPE = "add_arg_scope arg_scope arg_scope_func_key current_arg_scope has_arg_scope"
-_LEARN = _at("estimand", "Experiment RunConfig learn_runner") | _at(f"{_HERE}.learn", "ModeKeys")
 
 MODULES: dict[str, Names] = {
     "cluster_resolver": _at(
@@ -109,7 +108,6 @@ MODULES: dict[str, Names] = {
     )
     | _at(f"{_HERE}.framework", "argsort get_name_scope get_variables get_trainable_variables sort")
     | _at(f"{_HERE}.arg_scope", _ARG_SCOPE),
-    "framework.python.ops.arg_scope": _at(f"{_HERE}.arg_scope", _ARG_SCOPE),
     "layers": _at(
         f"{_HERE}.layers",
         "apply_regularization dropout embed_sequence flatten fully_connected l1_l2_regularizer "
@@ -120,18 +118,13 @@ MODULES: dict[str, Names] = {
     | _at(f"{_HERE}.image_layers", _IMAGE_LAYERS)
     | _at(f"{_HERE}.optimizing", "OPTIMIZER_CLS_NAMES OPTIMIZER_SUMMARIES optimize_loss")
     | _at("tensorflow", "embedding_lookup_sparse=nn.embedding_lookup_sparse"),
-    "learn": _LEARN,
+    "learn": _at("estimand", "Experiment RunConfig learn_runner")
+    | _at(f"{_HERE}.learn", "ModeKeys"),
     "learn.datasets": _at("estimand.compat.v1.mnist", "load_dataset"),
     "learn.datasets.mnist": _at(
         "estimand.compat.v1.mnist", "DataSet Datasets load_mnist read_data_sets"
     ),
-    "learn.python.learn.datasets": _at("estimand.compat.v1.mnist", "load_dataset"),
-    "learn.python.learn.datasets.mnist": _at(
-        "estimand.compat.v1.mnist", "DataSet Datasets load_mnist read_data_sets"
-    ),
     "learn.learn_runner": _at("estimand.estimator.lifecycle.learn_runner", "run"),
-    "learn.python.learn": _LEARN,
-    "learn.python.learn.learn_runner": _at("estimand.estimator.lifecycle.learn_runner", "run"),
     "lookup": _at(
         f"{_HERE}.lookup",
         "index_table_from_file index_table_from_tensor index_to_string_table_from_file "
@@ -200,17 +193,14 @@ MODULES: dict[str, Names] = {
         "all_summary_ops always_record_summaries create_file_writer flush generic histogram image "
         "initialize never_record_summaries record_summaries_every_n_global_steps scalar",
     ),
-    "tensor_forest": {},
+    "tensor_forest": _at(f"{_HERE}.trees", "ForestHParams"),
     "tensor_forest.client": {},
     "tensor_forest.client.random_forest": _at(f"{_HERE}.trees", "TensorForestEstimator"),
-    "tensor_forest.python": {},
-    "tensor_forest.python.tensor_forest": _at(f"{_HERE}.trees", "ForestHParams"),
     "tpu": _at(
         "estimand.compat.v1.tpu",
         "CrossShardOptimizer InputPipelineConfig RunConfig TPUConfig TPUEstimator TPUEstimatorSpec",
     ),
     "training": _at("estimand", "HParams"),
-    "training.python.training.hparam": _at("estimand", "HParams"),
     "util": _at(
         "tensorflow",
         "constant_value=get_static_value make_ndarray=make_ndarray "
@@ -226,19 +216,14 @@ _SLIM_DATA = ["dataset", "dataset_data_provider", "parallel_reader", "tfexample_
 OF_TF_SLIM: dict[str, str] = {
     "framework": "tf_slim.ops.variables",
     "layers": "tf_slim.layers",
-    "layers.python.layers": "tf_slim.layers",
     "losses": "tf_slim.losses",
     "metrics": "tf_slim.metrics",
     "slim": "tf_slim",
     "slim.nets": "tf_slim.nets",
-    "slim.python": "tf_slim",
-    "slim.python.slim": "tf_slim",
-    "slim.python.slim.data": "tf_slim.data",
-    "slim.python.slim.learning": "tf_slim.learning",
-    "slim.python.slim.nets": "tf_slim.nets",
+    "slim.data": "tf_slim.data",
+    "slim.learning": "tf_slim.learning",
     "training": "tf_slim.training.training",
 }
-for _under in ("slim.nets", "slim.python.slim.nets"):
-    OF_TF_SLIM |= {f"{_under}.{name}": f"tf_slim.nets.{name}" for name in _NETS}
-OF_TF_SLIM |= {f"slim.python.slim.data.{name}": f"tf_slim.data.{name}" for name in _SLIM_DATA}
+OF_TF_SLIM |= {f"slim.nets.{name}": f"tf_slim.nets.{name}" for name in _NETS}
+OF_TF_SLIM |= {f"slim.data.{name}": f"tf_slim.data.{name}" for name in _SLIM_DATA}
 MODULES = {path: {} for path in OF_TF_SLIM} | MODULES

@@ -1,0 +1,130 @@
+"""Modules in which the code of contrib lay are imported as programs import them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import estimand as est
+from estimand.compat.install import install, uninstall
+from estimand.compat.v1 import contrib, rnn_cell
+from estimand.migrate.names import Found, Names
+from estimand.migrate.uses import Target
+
+
+@pytest.fixture(autouse=True)
+def _installed() -> Iterator[None]:
+    install()
+    yield
+    uninstall()
+
+
+def run(statement: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(statement, names)
+    return names
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from tensorflow.contrib.framework.python.framework import checkpoint_utils",
+        "from tensorflow.contrib.framework.python.ops import add_arg_scope, arg_scope",
+        "from tensorflow.contrib.framework.python.ops import variables as contrib_variables",
+        "from tensorflow.contrib.rnn.python.ops import core_rnn_cell, rnn_cell",
+        "from tensorflow.contrib.rnn.python.ops.core_rnn_cell import BasicLSTMCell",
+        "from tensorflow.contrib.layers.python.layers import initializers, regularizers, utils",
+        "from tensorflow.contrib.layers.python.layers import batch_norm",
+        "import tensorflow.contrib.layers.python.layers.layers as layers_lib",
+        "from tensorflow.contrib.tpu.python.tpu import tpu_config, tpu_estimator, tpu_optimizer",
+        "from tensorflow.contrib.seq2seq.python.ops import attention_wrapper, basic_decoder",
+        "from tensorflow.contrib.seq2seq.python.ops.helper import TrainingHelper",
+        "from tensorflow.contrib.estimator.python.estimator import early_stopping, extenders",
+        "from tensorflow.contrib.opt.python.training.weight_decay_optimizers import AdamWOptimizer",
+        "from tensorflow.contrib.data.python.ops import batching, iterator_ops",
+        "from tensorflow.contrib.learn.python.learn.estimators import run_config, model_fn",
+        "from tensorflow.contrib.learn.python.learn.datasets.mnist import read_data_sets",
+        "from tensorflow.contrib.learn.python.learn.learn_runner import run",
+        "from tensorflow.contrib.training.python.training import evaluation, hparam",
+        "from tensorflow.contrib.slim.python.slim import nets",
+        "from tensorflow.contrib.slim.python.slim.nets import resnet_v2",
+        "from tensorflow.contrib.eager.python import tfe",
+        "from tensorflow.contrib.crf.python.ops.crf import viterbi_decode",
+    ],
+)
+def test_imports_of_real_code(statement: str) -> None:
+    run(statement)
+
+
+def test_what_is_found_is_what_the_part_has() -> None:
+    found = run(
+        "from tensorflow.contrib.training.python.training import hparam\n"
+        "from tensorflow.contrib.rnn.python.ops import core_rnn_cell_impl as impl\n"
+        "from tensorflow.contrib.learn.python.learn.learn_runner import run"
+    )
+    assert found["hparam"].HParams is est.HParams
+    assert found["impl"].GRUCell is rnn_cell.GRUCell
+    assert found["run"] is est.learn_runner.run
+    part = importlib.import_module("tensorflow.contrib.rnn")
+    assert part.python.ops.core_rnn_cell_impl is found["impl"]
+    assert contrib.rnn.python.ops.core_rnn_cell.GRUCell is rnn_cell.GRUCell  # `estimand run`
+
+
+def test_a_module_does_not_hide_the_function_of_its_name() -> None:
+    found = run(
+        "from tensorflow.contrib.framework.python.ops.arg_scope import add_arg_scope\n"
+        "from tensorflow.contrib.framework.python.ops import arg_scope"
+    )
+    assert found["arg_scope"] is contrib.framework.arg_scope
+
+
+def test_unknown_names_are_told_with_those_that_there_are() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'GRUCel'. It has: .*GRUCell"):
+        contrib.rnn.python.ops.core_rnn_cell.GRUCel  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'foo'"):
+        run("from tensorflow.contrib.rnn.python.ops.core_rnn_cell import foo")
+    with pytest.raises(ImportError, match="cannot import name 'GRUCel'"):
+        run("from tensorflow.contrib.rnn.python.ops import GRUCel")
+    with pytest.raises(TypeError, match=r"tensorflow.contrib.rnn has no 'foo'. It has: .*GRUCell"):
+        contrib.rnn.python.ops.foo(3)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["from tensorflow.contrib import ffmpeg", "import tensorflow.contrib.ffmpeg.python.ops"],
+)
+def test_a_part_that_is_not_offered_is_told_with_those_that_are(statement: str) -> None:
+    with pytest.raises(ImportError, match=r"contrib.ffmpeg is not offered. Offered are: .*tpu"):
+        run(statement)
+
+
+def test_what_takes_the_place_of_a_part_is_told() -> None:
+    instead = "contrib.distributions is not offered; in its place: .*tensorflow-probability"
+    with pytest.raises(ModuleNotFoundError, match=instead):
+        run("import tensorflow.contrib.distributions as tfd")
+    with pytest.raises(AttributeError, match=instead):
+        contrib.distributions  # noqa: B018
+    with pytest.raises(AttributeError, match=instead):
+        sys.modules["tensorflow.contrib"].distributions  # noqa: B018
+
+
+def test_uninstalling_takes_all_of_it_out() -> None:
+    run("from tensorflow.contrib.rnn.python.ops import core_rnn_cell")
+    uninstall()
+    assert not [name for name in sys.modules if name.startswith("tensorflow.contrib")]
+    assert contrib.finder not in sys.meta_path
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("tensorflow.contrib.rnn.python.ops")
+    install()
+
+
+def test_migrate_knows_them() -> None:
+    names = Names()
+    path = "tensorflow.contrib.rnn.python.ops.core_rnn_cell"
+    for v1 in (False, True):
+        assert names.find(Target(f"{path}.GRUCell", v1), v1) is Found.SUPPLIED
+        assert names.find(Target(f"{path}.GRUCel", v1), v1) is Found.NOWHERE
