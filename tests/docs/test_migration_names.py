@@ -19,8 +19,8 @@ def test_every_name_of_tf_estimator_has_something() -> None:
 def test_verdicts_are_those_of_the_package() -> None:
     assert becomes("estimator.DNNClassifier") == "as it is; `est.DNNClassifier`"
     assert becomes("contrib.layers.fully_connected") == "as it is"
-    replaced = "gone; perhaps `tf.nn.bias_add`; mind its arguments"
-    assert becomes("contrib.layers.bias_add") == replaced
+    replaced = "gone; perhaps `tf.dequantize`; mind its arguments"
+    assert becomes("contrib.quantization.dequantize") == replaced
     assert becomes("contrib.ffmpeg.decode_audio") == "gone"
 
 

@@ -124,7 +124,7 @@ def test_names_are_looked_up_in_what_the_file_gets(
         ("from tensorflow.contrib.layers import fully_connected", Found.SUPPLIED),
         ("from tensorflow.python.framework.ops import Tensor", Found.SUPPLIED),
         ("from tensorflow.python.layers.core import Dense", Found.SUPPLIED),
-        ("from tensorflow.contrib.layers import bow_encoder", Found.NOWHERE),
+        ("from tensorflow.contrib.layers import rev_block", Found.NOWHERE),
         ("from tensorflow.compat.v1.layers import dense", Found.SUPPLIED),
         ("from tensorflow.python.framework import ops", Found.THERE),
         ("from tensorflow.python.framework import nothing", Found.NOWHERE),

@@ -17,11 +17,11 @@ v1 = tf.compat.v1
 
 def test_what_is_not_offered_is_told_with_what_is() -> None:
     with pytest.raises(
-        AttributeError, match=r"tf.contrib.bayesflow is not offered. Offered are: .*tpu"
+        AttributeError, match=r"tf.contrib.ffmpeg is not offered. Offered are: .*tpu"
     ):
-        contrib.bayesflow  # noqa: B018
-    with pytest.raises(AttributeError, match="has no attribute 'bow_encoder'"):
-        contrib.layers.bow_encoder  # noqa: B018
+        contrib.ffmpeg  # noqa: B018
+    with pytest.raises(AttributeError, match="has no attribute 'rev_block'"):
+        contrib.layers.rev_block  # noqa: B018
 
 
 @pytest.mark.parametrize(

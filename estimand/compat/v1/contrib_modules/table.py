@@ -9,11 +9,76 @@ _CELLS = (
     "BasicLSTMCell BasicRNNCell DeviceWrapper DropoutWrapper GRUCell LSTMCell LSTMStateTuple "
     "MultiRNNCell RNNCell ResidualWrapper"
 )
-_IMAGE_LAYERS = (
-    "avg_pool2d batch_norm conv1d conv2d conv2d_transpose conv3d convolution convolution2d "
-    "convolution2d_transpose max_pool2d"
+_LAYERS = (
+    _at(
+        f"{_HERE}.layers.dense",
+        "bias_add dense_to_sparse dropout elu flatten fully_connected linear maxout "
+        "one_hot_encoding relu relu6 repeat scale_gradient softmax stack",
+    )
+    | _at(
+        f"{_HERE}.layers.convolution",
+        "conv1d conv2d conv2d_in_plane conv2d_transpose conv3d conv3d_transpose convolution "
+        "convolution1d convolution2d convolution2d_in_plane convolution2d_transpose convolution3d "
+        "convolution3d_transpose separable_conv2d separable_convolution2d",
+    )
+    | _at(
+        f"{_HERE}.layers.normalization", "batch_norm group_norm instance_norm layer_norm unit_norm"
+    )
+    | _at(
+        f"{_HERE}.layers.pooling",
+        "avg_pool2d avg_pool3d max_pool2d max_pool3d pool spatial_softmax",
+    )
+    | _at(
+        f"{_HERE}.layers.embedding",
+        "bow_encoder embed_sequence embedding_lookup_unique safe_embedding_lookup_sparse "
+        "sparse_feature_cross",
+    )
+    | _at(
+        f"{_HERE}.layers.initializers",
+        "variance_scaling_initializer xavier_initializer xavier_initializer_conv2d",
+    )
+    | _at(
+        f"{_HERE}.layers.regularizers",
+        "apply_regularization l1_l2_regularizer l1_regularizer l2_regularizer sum_regularizer",
+    )
+    | _at(
+        f"{_HERE}.layers.summaries",
+        "summarize_activation summarize_activations summarize_biases summarize_collection "
+        "summarize_tensor summarize_tensors summarize_variables summarize_weights",
+    )
+    | _at(f"{_HERE}.optimizing", "OPTIMIZER_CLS_NAMES OPTIMIZER_SUMMARIES optimize_loss")
+    | _at("tensorflow", "embedding_lookup_sparse=nn.embedding_lookup_sparse")
 )
-_ARG_SCOPE = "add_arg_scope arg_scope arg_scope_func_key current_arg_scope has_arg_scope"
+_LAYER_UTILS = _at(
+    f"{_HERE}.layers.utils",
+    "append_tensor_alias channel_dimension collect_named_outputs constant_value "
+    "convert_collection_to_dict first_dimension gather_tensors_aliases get_tensor_aliases "
+    "get_variable_collections last_dimension n_positive_integers smart_cond static_cond "
+    "two_element_tuple",
+)
+_VARIABLES = (
+    _at(
+        f"{_HERE}.framework.variables",
+        "add_model_variable assert_global_step assert_or_get_global_step filter_variables "
+        "get_local_variables get_model_variables get_trainable_variables get_unique_variable "
+        "get_variable_full_name get_variables get_variables_by_name get_variables_by_suffix "
+        "get_variables_to_restore global_variable local_variable model_variable variable "
+        "zero_initializer",
+    )
+    | _at(
+        f"{_HERE}.framework.checkpoints",
+        "assign_from_checkpoint assign_from_checkpoint_fn assign_from_values assign_from_values_fn",
+    )
+    | _at(
+        f"{_HERE}.framework.arg_scope",
+        "add_arg_scope arg_scope arg_scope_func_key arg_scoped_arguments current_arg_scope "
+        "has_arg_scope",
+    )
+    | _at(
+        "tensorflow:compat.v1.train",
+        "create_global_step get_global_step get_or_create_global_step",
+    )
+)
 
 MODULES: dict[str, Names] = {
     "cluster_resolver": _at(
@@ -98,26 +163,26 @@ MODULES: dict[str, Names] = {
         "sequence_categorical_column_with_vocabulary_file "
         "sequence_categorical_column_with_vocabulary_list sequence_numeric_column",
     ),
-    "framework": _at(
-        "tensorflow",
-        "get_or_create_global_step=compat.v1.train.get_or_create_global_step "
-        "get_global_step=compat.v1.train.get_global_step nest=nest "
+    "framework": _VARIABLES
+    | _at(
+        f"{_HERE}.framework.tensors",
+        "argsort assert_scalar assert_scalar_int convert_to_tensor_or_sparse_tensor deprecated "
+        "deprecated_arg_values deprecated_args get_graph_from_inputs get_name_scope reduce_sum_n "
+        "remove_squeezable_dimensions smart_case smart_cond smart_constant_value sort "
+        "with_same_shape with_shape",
+    )
+    | _at(
+        "tensorflow:compat.v1",
+        "TensorSpec assert_same_float_dtype=debugging.assert_same_float_dtype "
+        "init_from_checkpoint=train.init_from_checkpoint "
+        "is_non_decreasing=debugging.is_non_decreasing "
+        "is_numeric_tensor=debugging.is_numeric_tensor "
+        "is_strictly_increasing=debugging.is_strictly_increasing is_tensor "
         "list_variables=train.list_variables load_checkpoint=train.load_checkpoint "
-        "load_variable=train.load_variable is_tensor=is_tensor "
-        "init_from_checkpoint=compat.v1.train.init_from_checkpoint",
-    )
-    | _at(f"{_HERE}.framework", "argsort get_name_scope get_variables get_trainable_variables sort")
-    | _at(f"{_HERE}.arg_scope", _ARG_SCOPE),
-    "layers": _at(
-        f"{_HERE}.layers",
-        "apply_regularization dropout embed_sequence flatten fully_connected l1_l2_regularizer "
-        "l1_regularizer l2_regularizer layer_norm linear one_hot_encoding relu repeat softmax "
-        "stack sum_regularizer variance_scaling_initializer xavier_initializer "
-        "xavier_initializer_conv2d",
-    )
-    | _at(f"{_HERE}.image_layers", _IMAGE_LAYERS)
-    | _at(f"{_HERE}.optimizing", "OPTIMIZER_CLS_NAMES OPTIMIZER_SUMMARIES optimize_loss")
-    | _at("tensorflow", "embedding_lookup_sparse=nn.embedding_lookup_sparse"),
+        "load_variable=train.load_variable nest py_func",
+    ),
+    "layers": _LAYERS,
+    "layers.utils": _LAYER_UTILS,
     "learn": _at("estimand", "Experiment RunConfig learn_runner")
     | _at(f"{_HERE}.learn", "ModeKeys"),
     "learn.datasets": _at("estimand.compat.v1.mnist", "load_dataset"),
@@ -175,19 +240,8 @@ MODULES: dict[str, Names] = {
         f"{_HERE}.attention",
         "AttentionWrapper AttentionWrapperState BahdanauAttention LuongAttention",
     ),
-    "slim": _at(
-        f"{_HERE}.layers",
-        "dropout flatten fully_connected l1_regularizer l2_regularizer layer_norm "
-        "one_hot_encoding repeat softmax stack variance_scaling_initializer xavier_initializer",
-    )
-    | _at(f"{_HERE}.image_layers", _IMAGE_LAYERS)
-    | _at(f"{_HERE}.arg_scope", _ARG_SCOPE)
-    | _at(f"{_HERE}.framework", "get_variables get_trainable_variables")
-    | _at(
-        "tensorflow",
-        "get_or_create_global_step=compat.v1.train.get_or_create_global_step "
-        "get_global_step=compat.v1.train.get_global_step losses=compat.v1.losses",
-    ),
+    "slim": _LAYERS | _VARIABLES | _at("tensorflow", "losses=compat.v1.losses"),
+    "slim.utils": _LAYER_UTILS,
     "summary": _at(
         f"{_HERE}.summary",
         "all_summary_ops always_record_summaries create_file_writer flush generic histogram image "
@@ -219,6 +273,8 @@ OF_TF_SLIM: dict[str, str] = {
     "losses": "tf_slim.losses",
     "metrics": "tf_slim.metrics",
     "slim": "tf_slim",
+    "slim.utils": "tf_slim.layers.utils",
+    "layers.utils": "tf_slim.layers.utils",
     "slim.nets": "tf_slim.nets",
     "slim.data": "tf_slim.data",
     "slim.learning": "tf_slim.learning",

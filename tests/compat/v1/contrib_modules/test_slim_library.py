@@ -21,7 +21,7 @@ def tf_slim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (package / "__init__.py").write_text("arg_scope = 'scope of tf_slim'\n")
     (package / "nets" / "__init__.py").write_text("from tf_slim.nets import vgg\n")
     (package / "nets" / "vgg.py").write_text("vgg_16 = 16\n")
-    (package / "layers" / "__init__.py").write_text("bow_encoder = flatten = 'of tf_slim'\n")
+    (package / "layers" / "__init__.py").write_text("rev_block = flatten = 'of tf_slim'\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.invalidate_caches()
     before = {name: sys.modules.pop(name) for name in _loaded()}
@@ -48,7 +48,7 @@ def test_slim_is_the_library() -> None:
 @pytest.mark.usefixtures("tf_slim")
 def test_layers_have_what_is_written_here_first() -> None:
     layers = contrib.modules()["tensorflow.contrib.layers"]
-    assert layers.bow_encoder == "of tf_slim"
+    assert layers.rev_block == "of tf_slim"
     assert layers.flatten != "of tf_slim"
     with pytest.raises(AttributeError, match="has no attribute 'bow_decoder'"):
         layers.bow_decoder  # noqa: B018

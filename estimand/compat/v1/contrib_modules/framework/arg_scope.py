@@ -9,6 +9,7 @@ import contextlib
 import functools
 import importlib
 import importlib.util
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -66,6 +67,12 @@ def arg_scope(functions: Sequence[Any] | Arguments, **arguments: Any) -> Iterato
         yield scope
     finally:
         _given.reset(token)
+
+
+def arg_scoped_arguments(function: Any) -> tuple[str, ...]:
+    """The arguments of a function that have a default, which a scope can give."""
+    parameters = inspect.signature(function).parameters.values()
+    return tuple(one.name for one in parameters if one.default is not inspect.Parameter.empty)
 
 
 def current_arg_scope() -> Arguments:

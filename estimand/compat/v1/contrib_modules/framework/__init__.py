@@ -1,0 +1,1 @@
+"""`tf.contrib.framework`: variables by scope, checkpoints, arguments by scope."""

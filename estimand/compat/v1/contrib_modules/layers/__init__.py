@@ -1,0 +1,1 @@
+"""`tf.contrib.layers`: layers with the names of their variables, initializers, old columns."""
