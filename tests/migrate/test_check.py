@@ -177,7 +177,7 @@ def test_what_is_gone_is_named_with_what_to_write(names: Names) -> None:
         import tensorflow as tf
         from tensorflow.contrib import layers, bayesflow
         tf.estimator.BoostedTreesEstimator([], 1)
-        layers.conv2d_in_plane(1)
+        layers.rev_block(1)
         tf.keras.layers.CuDNNLSTM(3)
         tf.GraphKyes.LOSSES
         layers.l2_regularizer(0.1)
@@ -188,7 +188,7 @@ def test_what_is_gone_is_named_with_what_to_write(names: Names) -> None:
     assert found.keys() == {2, 3, 4, 5, 6}
     assert "contrib.bayesflow" in found[2]
     assert "est.GradientBoostedTreesClassifier" in found[3]
-    assert "conv2d_in_plane" in found[4]
+    assert "rev_block" in found[4]
     assert "tf.keras.layers.LSTM" in found[5]
     assert "GraphKeys" in found[6]
 

@@ -98,6 +98,11 @@ MODULES: dict[str, Names] = {
         "crf_binary_score crf_decode crf_log_likelihood crf_log_norm crf_sequence_score "
         "crf_unary_score viterbi_decode",
     ),
+    "cudnn_rnn": _at(
+        f"{_HERE}.rnn.cudnn",
+        "CudnnCompatibleGRUCell CudnnCompatibleLSTMCell CudnnGRU CudnnLSTM CudnnRNNRelu "
+        "CudnnRNNTanh",
+    ),
     "data": _at(
         "tensorflow:compat.v1.data.experimental",
         "AUTOTUNE Counter CsvDataset bucket_by_sequence_length choose_from_datasets "
@@ -221,16 +226,31 @@ MODULES: dict[str, Names] = {
     ),
     "predictor": _at(f"{_HERE}.predictor", "from_estimator from_saved_model"),
     "rnn": _at("estimand.compat.v1.rnn_cell", _CELLS)
+    | _at("tensorflow:compat.v1.nn", "static_bidirectional_rnn static_rnn static_state_saving_rnn")
     | _at(
-        "tensorflow",
-        "static_rnn=compat.v1.nn.static_rnn "
-        "static_bidirectional_rnn=compat.v1.nn.static_bidirectional_rnn",
+        f"{_HERE}.rnn.networks",
+        "stack_bidirectional_dynamic_rnn stack_bidirectional_rnn transpose_batch_time",
+    )
+    | _at(f"{_HERE}.rnn.linear", "_Linear _linear")
+    | _at(
+        f"{_HERE}.rnn.wrappers",
+        "AttentionCellWrapper EmbeddingWrapper HighwayWrapper InputProjectionWrapper "
+        "OutputProjectionWrapper",
     )
     | _at(
-        f"{_HERE}.rnn",
-        "InputProjectionWrapper OutputProjectionWrapper stack_bidirectional_dynamic_rnn",
+        f"{_HERE}.rnn.lstm",
+        "Conv1DLSTMCell Conv2DLSTMCell Conv3DLSTMCell ConvLSTMCell CoupledInputForgetGateLSTMCell "
+        "LayerNormBasicLSTMCell NASCell",
     )
-    | _at(f"{_HERE}.fused_rnn", "LSTMBlockCell LSTMBlockFusedCell TimeReversedFusedRNN"),
+    | _at(
+        f"{_HERE}.rnn.gated",
+        "IndRNNCell IndyGRUCell IndyLSTMCell IntersectionRNNCell SRUCell UGRNNCell",
+    )
+    | _at(
+        f"{_HERE}.rnn.fused",
+        "FusedRNNCellAdaptor GRUBlockCell GRUBlockCellV2 LSTMBlockCell LSTMBlockFusedCell "
+        "TimeReversedFusedRNN",
+    ),
     "seq2seq": _at(
         f"{_HERE}.seq2seq",
         "BasicDecoder BasicDecoderOutput GreedyEmbeddingHelper SampleEmbeddingHelper "

@@ -1,4 +1,4 @@
-"""`tf.contrib.rnn.LSTMBlockFusedCell` and `LSTMBlockCell`: an LSTM as one op."""
+"""`tf.contrib.rnn`: cells as one op, and cells that are called with whole sequences."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.compat.v1.layers import Layer
-from estimand.compat.v1.rnn_cell import LSTMStateTuple, RNNCell
+from estimand.compat.v1.layers.errors import LayerError
+from estimand.compat.v1.rnn_cell import GRUCell, LSTMStateTuple, RNNCell
 
 _PEEPHOLES = ("w_i_diag", "w_f_diag", "w_o_diag")
+_GRU_BLOCK_NAMES = {
+    "gates/kernel": "w_ru",
+    "gates/bias": "b_ru",
+    "candidate/kernel": "w_c",
+    "candidate/bias": "b_c",
+}
 
 
 class _Weights(Layer):
@@ -171,3 +178,57 @@ def _reversed(x: tf.Tensor, lengths: Any) -> tf.Tensor:
     if lengths is None:
         return tf.reverse(x, [0])
     return tf.reverse_sequence(x, lengths, seq_axis=0, batch_axis=1)
+
+
+class FusedRNNCellAdaptor:
+    """An ordinary cell, called with whole sequences as a fused one is."""
+
+    def __init__(self, cell: Any, use_dynamic_rnn: bool = False) -> None:
+        self._cell, self._dynamic = cell, use_dynamic_rnn
+
+    def __call__(
+        self,
+        inputs: Any,
+        initial_state: Any = None,
+        dtype: Any = None,
+        sequence_length: Any = None,
+        scope: Any = None,
+    ) -> tuple[Any, Any]:
+        as_list = isinstance(inputs, list)
+        given = {
+            "sequence_length": sequence_length,
+            "initial_state": initial_state,
+            "dtype": dtype,
+            "scope": scope,
+        }
+        nn = tf.compat.v1.nn
+        if not self._dynamic:
+            steps = inputs if as_list else tf.unstack(inputs)
+            outputs, state = nn.static_rnn(self._cell, steps, **given)
+            return outputs if as_list else tf.stack(outputs), state
+        x = tf.stack(inputs) if as_list else inputs
+        outputs, state = nn.dynamic_rnn(self._cell, x, time_major=True, **given)
+        return tf.unstack(outputs) if as_list else outputs, state
+
+
+class GRUBlockCellV2(GRUCell):
+    """A GRU with the variables of `GRUCell`."""
+
+    def __init__(
+        self,
+        num_units: int | None = None,
+        cell_size: int | None = None,
+        reuse: Any = None,
+        name: str = "gru_cell",
+    ) -> None:
+        units = num_units or cell_size
+        if units is None:
+            raise LayerError(f"{type(self).__name__} was given no num_units.")
+        super().__init__(units, reuse=reuse, name=name)
+
+
+class GRUBlockCell(GRUBlockCellV2):
+    """The same with the names of its first release."""
+
+    def add_weight(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return super().add_weight(_GRU_BLOCK_NAMES[name], *args, **kwargs)
