@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import tensorflow as tf
 
 from estimand.engine.running import conditions
@@ -143,17 +144,25 @@ def _labels(trace: Trace, part: Any, inputs: Mapping[str, int]) -> dict[str, tup
         if node.op == _OF_LABELS:
             op = trace.graph.get_operation_by_name(node.name)
             classes, labels = tf.compat.dimension_value(op.inputs[0].shape[-1]), op.inputs[1]
-            while _is_handed_on(labels.op):
+            while classes is not None and _is_handed_on(labels.op, classes):
                 labels = labels.op.inputs[0]
             if labels.name in inputs and labels.dtype.is_integer and classes is not None:
                 by_loss[node.name] = (inputs[labels.name], classes)
     return by_loss
 
 
-def _is_handed_on(op: tf.Operation) -> bool:
-    if op.type == "Cast":  # of which smaller types keep a part only
-        return op.outputs[0].dtype.size >= op.inputs[0].dtype.size
-    return op.type in _HANDED_ON
+def _is_handed_on(op: tf.Operation, classes: int) -> bool:
+    """Whether an op gives a class number where it is given that, and none where it is not."""
+    return _keeps_classes(op, classes) if op.type == "Cast" else op.type in _HANDED_ON
+
+
+def _keeps_classes(cast: tf.Operation, classes: int) -> bool:
+    given, made = cast.inputs[0].dtype, cast.outputs[0].dtype
+    if made.is_floating:  # Keras' losses take their labels there and back
+        return classes <= 2 ** (ml_dtypes.finfo(made.as_numpy_dtype).nmant + 1)
+    if given.is_floating:  # what does not fit becomes a number that is no class
+        return made in (tf.int32, tf.int64)
+    return made.size >= given.size  # of which smaller types keep a part only
 
 
 def _ancestors(names: Any, nodes: Mapping[str, Any]) -> set[str]:

