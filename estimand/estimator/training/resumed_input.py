@@ -132,6 +132,8 @@ def _batches_into_another(
 
 
 def _by_counting(given: ModelInput, distribution: Distribution, stop: Stop, batches: int) -> Feeder:
+    if batches == 0:
+        return _from_the_start(given, distribution, stop)
     at = batches // distribution.replicas
     kept = tf_private.shuffles_to_keep(given.dataset) or rows_of(given.dataset) is not None
     if kept and not distribution.is_strategy:
