@@ -19,6 +19,7 @@ from estimand.core.tf_private.dataset_stages import (
     same_stage,
     shuffles_kept,
     shuffles_to_keep,
+    size_of_batches_in_order,
     sliced_tensors,
     stage_of,
 )
@@ -250,6 +251,7 @@ __all__ = [
     "shuffles_kept",
     "shuffles_to_keep",
     "single_threaded_tracing",
+    "size_of_batches_in_order",
     "sliced_tensors",
     "stage_of",
     "stateful_op_types",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import tensorflow as tf
@@ -23,43 +24,66 @@ _MOST_IN_SETTING = 8
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of a pipeline.
+    """One stage of a pipeline: the last of `dataset`. What nobody asks for is not looked up."""
 
-    `kind` is as in the name of the method that makes it ("Batch", "Shuffle"), with "Parallel" left
-    out; "Variant" is one that cannot be looked into. `settings` are its small numbers by name,
-    `data` the tensors it gives, `captured` those that its functions use.
-    """
+    dataset: Any
 
-    kind: str
-    settings: dict[str, Any]
-    seeds: tuple[int, ...]
-    data: tuple[tf.Tensor, ...]
-    captured: tuple[tf.Tensor, ...]
-    graphs: tuple[tf.Graph, ...]
-    dataset: tf.data.Dataset
-    inputs: tuple[tf.data.Dataset, ...]
+    @cached_property
+    def kind(self) -> str:
+        """As in the name of the method that makes it ("Batch", "Shuffle"), without "Parallel".
+
+        "Variant" is one that cannot be looked into.
+        """
+        return _kind(self.dataset)
+
+    @cached_property
+    def inputs(self) -> tuple[tf.data.Dataset, ...]:
+        """The pipelines that end in the stages before."""
+        inputs = tuple(self.dataset._inputs())
+        files = self._attributes.get("_filenames")  # which some readers keep to themselves
+        return (files,) if isinstance(files, tf.data.Dataset) and not inputs else inputs
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Its small numbers by name, without its seeds."""
+        settings = {k: _setting(v) for k, v in sorted(self._attributes.items())}
+        return {k: v for k, v in settings.items() if v is not None and k not in self._seeds}
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(self._seeds.values())
+
+    @property
+    def data(self) -> tuple[tf.Tensor, ...]:
+        """The tensors that it gives."""
+        return tuple(t for t in self._attributes.get("_tensors", ()) if _is_value(t))
+
+    @property
+    def captured(self) -> tuple[tf.Tensor, ...]:
+        """The tensors that its functions use."""
+        return tuple(t for f in self._functions for t in f.captured_inputs if _is_value(t))
+
+    @property
+    def graphs(self) -> tuple[tf.Graph, ...]:
+        return tuple(f.graph for f in self._functions)
+
+    @cached_property
+    def _attributes(self) -> dict[str, Any]:
+        return {k: v for k, v in vars(self.dataset).items() if not _OF_NO_EFFECT.fullmatch(k)}
+
+    @cached_property
+    def _seeds(self) -> dict[str, int]:
+        attributes = self._attributes
+        return {n: int(attributes[n]) for n in _SEEDS if _is_number(attributes.get(n))}
+
+    @cached_property
+    def _functions(self) -> list[Any]:
+        return [f.function for f in self.dataset._functions()]
 
 
 def stage_of(dataset: tf.data.Dataset) -> Stage:
-    """The last stage of a pipeline; its `inputs` end in the stages before."""
-    attributes = {k: v for k, v in vars(dataset).items() if not _OF_NO_EFFECT.fullmatch(k)}
-    seeds = tuple(int(attributes.pop(n)) for n in _SEEDS if _is_number(attributes.get(n)))
-    settings = {k: _setting(v) for k, v in sorted(attributes.items())}
-    functions = [f.function for f in dataset._functions()]
-    inputs = list(dataset._inputs())
-    files = attributes.get("_filenames")  # which some readers keep to themselves
-    if isinstance(files, tf.data.Dataset) and not inputs:
-        inputs = [files]
-    return Stage(
-        kind=_kind(dataset),
-        settings={k: v for k, v in settings.items() if v is not None},
-        seeds=seeds,
-        data=tuple(t for t in attributes.get("_tensors", ()) if _is_value(t)),
-        captured=tuple(t for f in functions for t in f.captured_inputs if _is_value(t)),
-        graphs=tuple(f.graph for f in functions),
-        dataset=dataset,
-        inputs=tuple(inputs),
-    )
+    """The last stage of a pipeline."""
+    return Stage(dataset)
 
 
 def _kind(dataset: tf.data.Dataset) -> str:
@@ -183,9 +207,16 @@ def _shuffled(dataset: Any, on: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _batched(dataset: Any, on: tf.data.Dataset) -> tf.data.Dataset | None:
-    if getattr(dataset, "_deterministic", None) == "false":
+    size = size_of_batches_in_order(dataset)
+    return None if size is None else on.batch(size, bool(dataset._drop_remainder))
+
+
+def size_of_batches_in_order(dataset: Any) -> int | None:
+    """Of a `batch` that keeps the order of what it is given; None for any other stage."""
+    batches = _STAGES.get(type(dataset).__name__) is _batched
+    if not batches or getattr(dataset, "_deterministic", None) == "false":
         return None
-    return on.batch(int(dataset._batch_size), bool(dataset._drop_remainder))
+    return int(dataset._batch_size)
 
 
 def _cached(dataset: Any, on: tf.data.Dataset) -> tf.data.Dataset | None:

@@ -69,9 +69,7 @@ class Feeder:
         self._keep_alive = keep_alive  # what the pipeline uses but does not own
         self._with_labels = with_labels
         self._given = dataset
-        self.dataset = self._pipeline(dataset)
-        self.iterator = iter(self.dataset)
-        self.handle = _handle(self.iterator)
+        self._open(dataset)
         self.batches = 0
         size = int(dataset.cardinality().numpy())
         # Unknown (-2) and endless (-1) both mean: no limit to plan with.
@@ -101,6 +99,11 @@ class Feeder:
     def flatten(self, element: Any) -> list[tf.Tensor]:
         features, labels = self._unpack(element)
         return flatten_batch(features, labels if self._with_labels else None)
+
+    def _open(self, dataset: tf.data.Dataset) -> None:
+        self.dataset = self._pipeline(dataset)
+        self.iterator = iter(self.dataset)
+        self.handle = _handle(self.iterator)
 
     def _pipeline(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
         """What is iterated over."""
@@ -157,7 +160,8 @@ class Feeder:
 
     def pass_over(self, batches: int) -> None:
         """Go to where so many batches have been given, from the start."""
-        _take(self.iterator, tf.constant(batches * self.replicas, tf.int64))
+        if batches:  # the function that takes them has to be built
+            _take(self.iterator, tf.constant(batches * self.replicas, tf.int64))
         self.batches = batches
 
     def go_to(self, prefix: str, batches: int, *, try_out: bool) -> None:

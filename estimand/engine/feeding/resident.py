@@ -20,6 +20,8 @@ from estimand.core import tf_private
 from estimand.core.errors import CheckpointError
 from estimand.engine.checkpoints.api import Entry, Wanted, read_tensors
 from estimand.engine.feeding.feeder import Feeder, Unpack
+from estimand.engine.feeding.in_order import InOrderFeeder, RowsInOrder, rows_in_order
+from estimand.engine.feeding.numbered import NumberedFeeder
 from estimand.engine.feeding.supply import Supply
 from estimand.inputs.memory.rows import NO_ROW, RowsInMemory, noted_rows
 
@@ -48,7 +50,7 @@ class Rows:
     all_full: bool
 
 
-def rows_of(dataset: tf.data.Dataset) -> Rows | None:
+def rows_of(dataset: tf.data.Dataset) -> Rows | RowsInOrder | None:
     """What a Dataset gives, if it all lies in memory and nothing but its order is computed.
 
     >>> data = tf.data.Dataset.from_tensor_slices([10, 11, 12, 13, 14]).shuffle(3, seed=1).batch(2)
@@ -60,7 +62,7 @@ def rows_of(dataset: tf.data.Dataset) -> Rows | None:
     """
     if int(dataset.cardinality()) == tf.data.UNKNOWN_CARDINALITY:
         return None
-    rows = _noted(dataset, 0) or _staged(dataset)
+    rows = rows_in_order(dataset) or _noted(dataset, 0) or _staged(dataset)
     if rows is None:
         return None
     size = sum(t.shape[1:].num_elements() * t.dtype.size for t in rows.tensors)
@@ -146,10 +148,12 @@ def open_feeder(dataset: tf.data.Dataset, unpack: Unpack, **options: Any) -> Fee
     rows = rows_of(dataset) if options.get("replicas", 1) == 1 else None
     if rows is None:
         return Feeder(dataset, unpack, **options)
+    if isinstance(rows, RowsInOrder):
+        return InOrderFeeder(dataset, unpack, rows=rows, **options)
     return ResidentFeeder(dataset, unpack, rows=rows, **options)
 
 
-class ResidentFeeder(Feeder):
+class ResidentFeeder(NumberedFeeder):
     """Gives the numbers of rows, for many batches at a time, and the arrays that they are of."""
 
     def __init__(
@@ -203,19 +207,6 @@ class ResidentFeeder(Feeder):
             rows = rows[: tf.reduce_sum(tf.cast(tf.not_equal(rows, NO_ROW), tf.int32))]
         gathered = [tf.gather(tensor, rows) for tensor in tensors]
         return self.flatten(tf.nest.pack_sequence_as(self._spec, gathered))
-
-    def in_hand(self) -> Supply:
-        supply = self.supply(1)
-        self.batches += 1
-        return supply
-
-    def on_trial(self, batch: Sequence[tf.Tensor]) -> Supply:
-        del batch
-        return self.supply(self._at_once)
-
-    def next_batch(self) -> list[tf.Tensor]:
-        supply = self.in_hand()
-        return self._draw(supply.values, tf.constant(supply.first))
 
     # Its position: that of the pipeline of numbers, and the numbers that were taken from it and
     # not used yet.

@@ -291,4 +291,5 @@ def _rows(tensors: Any, order: _Order) -> RowsInMemory:
         total -= total % order.batch_size
     # Drawn once, here: with `tf.random.set_seed` the same program reads in the same order.
     seed = draw_seed(order.seed) if order.shuffle else None
-    return RowsInMemory(tensors, rows_in_order(rows, seed), order.batch_size, total)
+    in_order = seed is None and order.num_epochs == 1
+    return RowsInMemory(tensors, rows_in_order(rows, seed), order.batch_size, total, in_order)

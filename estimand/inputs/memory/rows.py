@@ -22,13 +22,15 @@ class RowsInMemory:
     """Batches of `batch_size` rows of `tensors`, which have the structure of an element.
 
     `row_at` gives the rows that stand at positions, which are counted over all epochs; there are
-    `total` positions (None: no end).
+    `total` positions (None: no end). `in_order`: each of the first `total` rows stands at the
+    position of its number.
     """
 
     tensors: Any
     row_at: Callable[[tf.Tensor], tf.Tensor]
     batch_size: int
     total: int | None
+    in_order: bool = False
 
     def take(self, positions: tf.Tensor) -> Any:
         """The rows that stand at these positions."""

@@ -56,7 +56,8 @@ def from_memory(
     if not all(isinstance(part, tf.Tensor) for part in kept):
         return dataset
     tensors = tf.nest.pack_sequence_as(spec, kept)
-    return note_rows(dataset, RowsInMemory(tensors, row_at, batch_size, total))
+    in_order = not shuffle and epochs == 1
+    return note_rows(dataset, RowsInMemory(tensors, row_at, batch_size, total, in_order))
 
 
 def _leaves(batch: Any) -> list[Any]:

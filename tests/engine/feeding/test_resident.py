@@ -14,6 +14,7 @@ import estimand as est
 from estimand.core.errors import InputError
 from estimand.engine.checkpoints.api import CheckpointWriter
 from estimand.engine.feeding.feeder import Feeder, InputPosition
+from estimand.engine.feeding.in_order import InOrderFeeder, rows_in_order
 from estimand.engine.feeding.resident import ResidentFeeder, open_feeder, rows_of
 from estimand.inputs.memory import permutation
 
@@ -30,6 +31,19 @@ def _arranged(x: Any, y: Any) -> Any:
     return {"x": x}, y
 
 
+_IN_ORDER: dict[str, Callable[[], tf.data.Dataset]] = {
+    "batch": lambda: _slices().batch(8),
+    "full batches": lambda: _slices().batch(8, drop_remainder=True),
+    "first rows": lambda: _slices().take(21).batch(8).prefetch(2),
+    "more rows than there are": lambda: _slices().take(100).batch(8),
+    "all rows": lambda: _slices().take(-1).batch(8),
+    "first batches": lambda: _slices().batch(8).take(4),
+    "parallel": lambda: _slices().batch(8, num_parallel_calls=2).with_options(tf.data.Options()),
+    "arranged": lambda: tf.data.Dataset.from_tensor_slices((_X, _Y)).map(_arranged).batch(4),
+    "swapped": lambda: _slices().batch(8).map(lambda x, y: (y, x)),
+    "numpy": est.inputs.numpy_input_fn({"x": _X}, _Y, 8, num_epochs=1, shuffle=False),
+    "numpy, texts": est.inputs.numpy_input_fn(_Y.astype("S"), _Y, 8, num_epochs=1, shuffle=False),
+}
 _PIPELINES: dict[str, Callable[[], tf.data.Dataset]] = {
     "shuffle, repeat, batch": lambda: _slices().shuffle(20).repeat().batch(8),
     "full batches": lambda: _slices().shuffle(20).repeat(3).batch(8, drop_remainder=True),
@@ -42,7 +56,7 @@ _PIPELINES: dict[str, Callable[[], tf.data.Dataset]] = {
     "arranged": lambda: (
         tf.data.Dataset.from_tensor_slices((_X, _Y)).shuffle(9).map(_arranged).repeat().batch(4)
     ),
-    "in order": lambda: _slices().batch(8),
+    "in order, twice": lambda: _slices().batch(8).repeat(2),
     "rows": lambda: _slices().shuffle(11).repeat(2),
     "options": lambda: (
         _slices().shuffle(9).batch(8, num_parallel_calls=2).with_options(tf.data.Options())
@@ -87,6 +101,37 @@ def test_batches_and_their_order_are_those_of_the_pipeline(
         assert _next(resident) == batch
         if batch is None:
             break
+
+
+@pytest.mark.parametrize("name", _IN_ORDER)
+def test_batches_in_order_are_slices(name: str) -> None:
+    plain, sliced = (opened(_IN_ORDER[name](), _as_it_is) for opened in (Feeder, open_feeder))
+    assert isinstance(sliced, InOrderFeeder)
+    assert sliced.size == plain.size
+    following: list[Any] = []
+    while not following or following[-1] is not None:
+        following.append(_next(plain))
+        assert _next(sliced) == following[-1]
+    sliced.pass_over(3)
+    assert [_next(sliced) for _ in following[3:]] == following[3:]
+    entries, record = InputPosition(sliced, sliced.dataset, resumable=True).take()
+    assert not entries and (record["kind"], record["batches"]) == ("count", sliced.size)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        *(make for name, make in _PIPELINES.items() if name != "numpy, part"),
+        lambda: _slices().batch(8, num_parallel_calls=2, deterministic=False),
+        lambda: _slices().skip(3).batch(8),
+        lambda: _slices(),
+        lambda: _slices().batch(2).batch(2),
+        est.inputs.numpy_input_fn({"x": _X}, _Y, 8, num_epochs=2, shuffle=False),
+        est.inputs.numpy_input_fn({"x": _X}, _Y, 8, num_epochs=1, shuffle=True),
+    ],
+)
+def test_whatever_is_not_in_order_is_not_sliced(other: Callable[[], tf.data.Dataset]) -> None:
+    assert rows_in_order(other()) is None
 
 
 @pytest.mark.parametrize("before", [0, 1, 4])
