@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import gc
 import importlib
 import json
 import os
@@ -215,6 +216,7 @@ if __name__ == "__main__":
 
     for name in os.environ.get("ESTIMAND_TESTS_IMPORTS", "").split():
         importlib.import_module(name)
+    gc.freeze()  # what is there stays: no program has to look through it again, not even at its end
     asked = _serve(socket.socket(fileno=int(sys.argv[1])))
     if asked is not None:
         _become(asked)

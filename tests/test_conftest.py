@@ -1,4 +1,4 @@
-"""What conftest.py does to every test: it looks for leaks, and leaves some to `make full`."""
+"""What conftest.py does to every test: seeds it, looks for leaks, leaves some to `make full`."""
 
 from __future__ import annotations
 
@@ -109,3 +109,28 @@ def test_of_many_parameters_some_are_left_to_make_full(with_our_conftest: pytest
     result = with_our_conftest.runpytest_subprocess("-m", "not full")
     result.assert_outcomes(passed=5, deselected=4)
     with_our_conftest.runpytest_subprocess("-m", "").assert_outcomes(passed=5, failed=4)
+
+
+def test_what_a_test_draws_depends_on_nothing_but_its_name(
+    with_our_conftest: pytest.Pytester,
+) -> None:
+    with_our_conftest.makepyfile(
+        """
+        import numpy, pathlib, random, secrets
+        import pytest
+
+        @pytest.mark.parametrize("number", range(3))
+        def test_it(number):
+            drawn = [random.random(), numpy.random.rand(), secrets.randbits(31)]
+            pathlib.Path(f"drawn_{number}").write_text(str(drawn))
+        """
+    )
+
+    def drawn() -> list[str]:
+        return [path.read_text() for path in sorted(with_our_conftest.path.glob("drawn_*"))]
+
+    with_our_conftest.runpytest_subprocess().assert_outcomes(passed=3)
+    first = drawn()
+    assert len(set(first)) == 3
+    with_our_conftest.runpytest_subprocess("-k", "2").assert_outcomes(passed=1, deselected=2)
+    assert drawn() == first

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import gc
 import os
 import sys
 import tempfile
@@ -58,6 +59,7 @@ def run_forked(block: Block, page: Path) -> tuple[int, str]:
 def main(page: Path) -> int:
     import keras  # noqa: F401
 
+    gc.freeze()
     wrong = 0
     for block, expected in programs(page):
         code, printed = run_forked(block, page)
