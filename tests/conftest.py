@@ -10,11 +10,12 @@ import secrets
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 from tests import forked
@@ -53,6 +54,18 @@ SECONDS_TO_WIND_DOWN = 5.0
 MOST_NEW_DESCRIPTORS = 16
 # Writers of event files stay open, one for each directory, as those of TensorFlow did.
 KEPT_OPEN = ("events.out.tfevents", "/site-packages/", "/dev/")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path,
+) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """No file is imported and searched for examples in docstrings that has none."""
+    found = yield
+    has_examples = any(isinstance(one, DoctestModule) for one in found) and (
+        ">>> " in file_path.read_text()
+    )
+    return [one for one in found if has_examples or not isinstance(one, DoctestModule)]
 
 
 @pytest.hookimpl(tryfirst=True)  # before those that are marked are left out
