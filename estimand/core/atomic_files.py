@@ -14,12 +14,15 @@ import re
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 _TEMPORARY = re.compile(
     r"\.tmp-(?P<pid>\d+)-(?P<token>[0-9a-f]+)-(?P<host>[^-]+)-(?P<name>.+)$", re.DOTALL
 )
+
+DAY = 86400.0
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,40 @@ def parse_temporary(name: str) -> tuple[Maker, str] | None:
     if match is None:
         return None
     return Maker(int(match["pid"]), match["token"], match["host"]), match["name"]
+
+
+def is_left_over(path: str, maker: Maker, exclusive: bool = False) -> bool:
+    """Whether nobody is going to finish a temporary file.
+
+    With the directory locked (`exclusive`) that is everything that is not this process' own. Else
+    what processes of this host made that are no more, and those of other hosts a day ago.
+    """
+    me = this_process()
+    if maker == me:
+        return False
+    if exclusive:
+        return True
+    if maker.host != me.host:
+        return age(path) > DAY
+    return maker.pid == me.pid or not _is_alive(maker.pid)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True  # not ours to signal: somebody else's, and alive
+    return True
+
+
+def age(path: str) -> float:
+    """Seconds since it was written."""
+    try:
+        return time.time() - os.stat(path).st_mtime
+    except OSError:
+        return 0.0
 
 
 _of_this_thread = threading.local()

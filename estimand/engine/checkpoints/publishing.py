@@ -19,19 +19,18 @@ import logging
 import os
 import re
 import shutil
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
 
 from estimand.core.atomic_files import (
-    Maker,
+    age,
+    is_left_over,
     parse_temporary,
     remove_quietly,
     sync_directory,
     sync_file,
-    this_process,
 )
 from estimand.core.tf_private import eager_mode
 from estimand.engine.checkpoints.files import (
@@ -47,7 +46,6 @@ from estimand.engine.checkpoints.files import (
 
 _PADDING = "_estimand/padding_{}"
 _HOUR = 3600.0
-_DAY = 24 * _HOUR
 
 _log = logging.getLogger("tensorflow")
 
@@ -218,7 +216,7 @@ def clean_leftovers(directory: str, basename: str, exclusive: bool) -> None:
     for name in names:
         path = os.path.join(directory, name)
         temporary = parse_temporary(name)
-        if temporary is None or not _is_left_over(path, temporary[0], exclusive):
+        if temporary is None or not is_left_over(path, temporary[0], exclusive):
             continue
         if temporary[1] == STATE_FILE and _completes_a_checkpoint(path, directory):
             os.replace(path, os.path.join(directory, STATE_FILE))
@@ -229,41 +227,13 @@ def clean_leftovers(directory: str, basename: str, exclusive: bool) -> None:
     _remove_data_without_index(directory, basename, exclusive)
 
 
-def _is_left_over(path: str, maker: Maker, exclusive: bool) -> bool:
-    me = this_process()
-    if maker == me:
-        return False
-    if exclusive:
-        return True
-    if maker.host != me.host:
-        return _age(path) > _DAY
-    return maker.pid == me.pid or not _is_alive(maker.pid)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True  # not ours to signal: somebody else's, and alive
-    return True
-
-
-def _age(path: str) -> float:
-    try:
-        return time.time() - os.stat(path).st_mtime
-    except OSError:
-        return 0.0
-
-
 def _completes_a_checkpoint(new_state: str, directory: str) -> bool:
     """Whether the kill came between the last rename of a checkpoint and that of its state file."""
     latest = read_state(directory, new_state).latest
     if latest is None or visible_problem(latest) is not None:
         return False
     state = os.path.join(directory, STATE_FILE)
-    return not os.path.exists(state) or _age(new_state) <= _age(state)
+    return not os.path.exists(state) or age(new_state) <= age(state)
 
 
 def _remove_data_without_index(directory: str, basename: str, exclusive: bool) -> None:
@@ -277,5 +247,5 @@ def _remove_data_without_index(directory: str, basename: str, exclusive: bool) -
         if f"{base}.index" in names or in_work:
             continue
         files = [os.path.join(directory, n) for n in names if n.startswith(base + ".")]
-        if exclusive or min(map(_age, files)) > _HOUR:
+        if exclusive or min(map(age, files)) > _HOUR:
             delete_checkpoint(os.path.join(directory, base))

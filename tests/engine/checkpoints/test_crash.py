@@ -116,8 +116,7 @@ def as_another_process(monkeypatch) -> None:
     """From here on the temporary files of before are those of a dead process."""
     token = f"{random.getrandbits(32):08x}"
     maker = atomic_files.Maker(os.getpid(), token, atomic_files.this_process().host)
-    for module in (atomic_files, checkpoint_publish):
-        monkeypatch.setattr(module, "this_process", lambda: maker)
+    monkeypatch.setattr(atomic_files, "this_process", lambda: maker)
 
 
 ACTIONS = {

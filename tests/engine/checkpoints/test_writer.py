@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimand.core import atomic_files
 from estimand.core.errors import CheckpointWriteError, NoCheckpointError
 from estimand.engine.checkpoints import publishing as checkpoint_publish
 from estimand.engine.checkpoints import writer as checkpoint_writer
@@ -378,7 +379,7 @@ def dead_pid() -> int:
 
 
 def temporary_of(pid: int, host: str | None = None) -> str:
-    host = host or checkpoint_publish.this_process().host
+    host = host or atomic_files.this_process().host
     return f".tmp-{pid}-0badcafe-{host}-0-model.ckpt-9.index"
 
 
