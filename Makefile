@@ -34,7 +34,7 @@ help:
 	@echo "make soak    kill random programs, compare made-up ones, attack a server, for MINUTES=$(MINUTES)"
 	@echo "make interop install other gRPC clients, and try the server with all of them"
 	@echo "make corpus  install published packages, and run their Estimator code"
-	@echo "make extras  install MLflow, Weights & Biases, Optuna and shap, and test what uses them"
+	@echo "make extras  install MLflow, Weights & Biases, Optuna, shap, Beam and Ray, and test what uses them"
 	@echo "make fuzz    damaged input for the server, for MINUTES=$(MINUTES)"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make format  let ruff rewrite what it can"
@@ -95,7 +95,7 @@ extras-install: $(READY_FOR_EXTRAS)
 
 extras: $(READY_FOR_EXTRAS)
 	@env -u PYTHONDONTWRITEBYTECODE $(VENV_EXTRAS)/bin/python -m pytest -m extras -rs \
-	  tests/tuning tests/tracking tests/explaining tests/docs/test_extras.py $(ARGS)
+	  tests/batch tests/tuning tests/tracking tests/explaining tests/docs/test_extras.py $(ARGS)
 
 # make test attacks the default front only: a server for each front takes its time.
 attacks: $(READY)

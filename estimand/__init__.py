@@ -99,6 +99,8 @@ _HOME = {
     # old code as it is
     "install": "estimand.compat.install:install",
     # modules
+    "batch": "estimand.batch",
+    "beam": "estimand.batch.beam",
     "compat": "estimand.compat",
     "early_stopping": "estimand.hooks.early_stopping",
     "errors": "estimand.core.errors",
@@ -124,6 +126,7 @@ __all__ = sorted(_HOME)
 if TYPE_CHECKING:
     # The same list once more, in the form that type checkers and editors read.
     # tests/test_public_api.py keeps the two equal.
+    from estimand import batch as batch
     from estimand import compat as compat
     from estimand import experimental as experimental
     from estimand import export as export
@@ -135,6 +138,7 @@ if TYPE_CHECKING:
     from estimand import sklearn as sklearn
     from estimand import tracking as tracking
     from estimand import tuning as tuning
+    from estimand.batch import beam as beam
     from estimand.bridge import fine_tuning as fine_tuning
     from estimand.bridge import keras as keras
     from estimand.canned import BaselineClassifier as BaselineClassifier

@@ -64,6 +64,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         "load_model explain BestExporter LatestExporter FinalExporter StepsExporter Exporter",
         "export",
     ),
+    "batch": ("Batch prediction", "", "batch beam"),
     "serving": ("Serving", "", "serving"),
     "keras": ("Keras and fine-tuning", "", "keras fine_tuning"),
     "report": ("Report", "", "report"),

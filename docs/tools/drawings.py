@@ -106,6 +106,7 @@ def layers() -> Drawing:
             ("bridge", "Keras"),
             ("serving", "a server of models"),
             ("report", "pictures"),
+            ("batch", "rows of many files"),
         ],
         [("estimator", "Estimator · training · lifecycle")],
         [("evaluation", "evaluate, predict"), ("export", "SavedModels")],

@@ -108,10 +108,11 @@ ENTRIES = {
     ),
     "predict": Entry(
         "estimand.cli.predict:predict",
-        "Answer the rows of a file with an exported model.",
+        "Answer the rows of a file, or of many, with an exported model.",
         (
             "estimand predict runs/census/export/best --input rows.csv",
             "estimand predict runs/census/export/best --input rows.json --format csv",
+            "estimand predict exports --input 'rows/*.parquet' --output answers --workers 4",
         ),
     ),
     "query": Entry(

@@ -13,6 +13,7 @@ import click
 from estimand.cli import predict
 from estimand.core.errors import InputError
 from estimand.export import rows as export_rows
+from estimand.export.row_files import read_rows
 
 if TYPE_CHECKING:
     from estimand.serving.client.client import Client
@@ -80,7 +81,7 @@ def _one_array(batch: list[Any]) -> Any:
 def read(path: str, called: Called, feature: str | None, pixels: str | None) -> Iterable[Any]:
     """Rows of a table, or a picture in the form that the model takes."""
     if os.path.splitext(path)[1].lower() not in IMAGES:
-        return export_rows.read_rows(path)
+        return read_rows(path)
     if not os.path.isfile(path):
         raise InputError(f"There is no file {path!r}.")
     with open(path, "rb") as file:

@@ -85,6 +85,10 @@ class ModelBusyError(EstimandError, RuntimeError):
     """Another call in this process uses the same model, in a way that allows no second one."""
 
 
+class BatchError(EstimandError, RuntimeError):
+    """A job of `est.batch.predict` is not complete; calling it again goes on with it."""
+
+
 class ClusterError(EstimandError, RuntimeError):
     """The processes of a cluster did not find each other, or one of them was lost."""
 

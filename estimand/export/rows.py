@@ -1,17 +1,13 @@
-"""Rows of a file as inputs of a signature, and its outputs as rows: behind `estimand predict`."""
+"""Rows as inputs of a signature, and its outputs as rows: behind `estimand predict`."""
 
 from __future__ import annotations
 
 import base64
-import contextlib
-import csv
-import gzip
 import itertools
 import json
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -21,6 +17,7 @@ from estimand.core.names import did_you_mean, listed
 from estimand.export.arrays import TensorInfo
 from estimand.export.composites import rows_of
 from estimand.export.reading import SPARSE
+from estimand.export.row_files import Row
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -28,16 +25,6 @@ if TYPE_CHECKING:
     from estimand.export.loading import LoadedModel, Signature
 else:
     tf = deferred("tensorflow")
-
-FORMATS = {
-    ".csv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".tfrecord": "tfrecord",
-    ".tfrecords": "tfrecord",
-}
-Row = Mapping[str, Any] | bytes
 
 
 class AnySignature(Protocol):
@@ -48,24 +35,6 @@ class AnySignature(Protocol):
 
     @property
     def inputs(self) -> Mapping[str, TensorInfo]: ...
-
-
-def read_rows(path: str, file_format: str | None = None) -> Iterator[Row]:
-    """The rows of a CSV file with a header, of a JSON file, or the records of a TFRecord file.
-
-    JSON may be one object per line, a list of objects, or `{"instances": [...]}`. Each of them may
-    be compressed by gzip, which the ending `.gz` tells.
-    """
-    ending = os.path.splitext(path.removesuffix(".gz"))[1].lower()
-    file_format = file_format or FORMATS.get(ending)
-    if file_format is None:
-        raise InputError(
-            f"The ending {ending!r} of {path!r} does not tell its format; say which it is: "
-            "csv, json or tfrecord."
-        )
-    if not os.path.isfile(path):
-        raise InputError(f"There is no file {path!r} to read rows from.")
-    return {"csv": _csv_rows, "json": _json_rows, "tfrecord": _records}[file_format](path)
 
 
 def choose_signature(model: LoadedModel, name: str | None) -> Signature:
@@ -84,19 +53,28 @@ def predict_rows(
     model: LoadedModel, signature: Signature, rows: Iterable[Row], batch_size: int
 ) -> Iterator[dict[str, Any]]:
     """One dict of plain values per row."""
-    described = model.card.get("features", {}).get("infer", {}).get("features", {})
-    schema = {**described, **model.features}
+    schema = schema_of(model)
     source = iter(rows)
     done = 0
     while batch := list(itertools.islice(source, batch_size)):
         inputs = inputs_of_rows(signature, batch, schema, done)
-        outputs = _called(signature, inputs, done, len(batch))
-        columns = {
-            name: _column(signature, name, value, len(batch)) for name, value in outputs.items()
-        }
+        columns = columns_of(signature, called(signature, inputs, done, len(batch)), len(batch))
         for i in range(len(batch)):
             yield {name: plain_value(column[i]) for name, column in columns.items()}
         done += len(batch)
+
+
+def schema_of(model: LoadedModel) -> dict[str, Any]:
+    """What types the features of its tf.Examples have, as `inputs_of_rows` takes it."""
+    described = model.card.get("features", {}).get("infer", {}).get("features", {})
+    return {**described, **model.features}
+
+
+def columns_of(
+    signature: Signature, outputs: Mapping[str, Any], rows: int
+) -> dict[str, Sequence[Any]]:
+    """The outputs of a call as values for each row."""
+    return {name: _column(signature, name, value, rows) for name, value in outputs.items()}
 
 
 def _column(signature: Signature, name: str, value: Any, rows: int) -> Sequence[Any]:
@@ -111,7 +89,7 @@ def _column(signature: Signature, name: str, value: Any, rows: int) -> Sequence[
     return column
 
 
-def _called(
+def called(
     signature: Signature, inputs: Mapping[str, Any], first: int, count: int
 ) -> dict[str, np.ndarray]:
     """What the signature answers; an error of the model itself says which rows it was given."""
@@ -125,108 +103,45 @@ def _called(
         ) from error
 
 
-# ------------------------------------------------------------------ reading
-
-
-@contextlib.contextmanager
-def _text_file(path: str) -> Iterator[TextIO]:
-    try:
-        if path.endswith(".gz"):
-            with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as file:
-                yield file
-            return
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            yield file
-    except (gzip.BadGzipFile, EOFError) as error:
-        raise InputError(f"{path} is no gzip file, or damaged: {error}.") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is no text in UTF-8: {error}. Convert it first.") from error
-
-
-def _csv_rows(path: str) -> Iterator[Row]:
-    with _text_file(path) as file:
-        reader = csv.DictReader(file)
-        columns = list(reader.fieldnames or ())
-        twice = sorted({name for name in columns if columns.count(name) > 1})
-        if twice:
-            raise InputError(
-                f"{path}: the header names {twice[0]!r} more than once. Several numbers of one "
-                "row go into one cell, as a list: [1.5, 2.0]."
-            )
-        for row in reader:
-            if None in row or None in row.values():
-                raise InputError(
-                    f"{path}, line {reader.line_num}: the header has {len(columns)} columns, this "
-                    "line has more or fewer."
-                )
-            yield row
-
-
-def _json_rows(path: str) -> Iterator[Row]:
-    with _text_file(path) as file:
-        text = file.read()
-    try:
-        document = json.loads(text)
-    except ValueError:
-        yield from _json_lines(path, text)
-        return
-    if isinstance(document, dict) and isinstance(document.get("instances"), list):
-        document = document["instances"]
-    for row in document if isinstance(document, list) else [document]:
-        yield _checked_row(path, row)
-
-
-def _json_lines(path: str, text: str) -> Iterator[Row]:
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            try:
-                yield _checked_row(f"{path}, line {number}", json.loads(line))
-            except ValueError as error:
-                if isinstance(error, InputError):
-                    raise
-                raise InputError(f"{path}, line {number} is no JSON: {error}") from error
-
-
-def _checked_row(where: str, row: Any) -> Row:
-    if not isinstance(row, dict):
-        raise InputError(f"{where}: a row is an object of input names to values, found {row!r}.")
-    return row
-
-
-def _records(path: str) -> Iterator[Row]:
-    try:
-        for record in tf.data.TFRecordDataset(path, "GZIP" if path.endswith(".gz") else None):
-            yield record.numpy()
-    except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
-        raise InputError(f"{path} is no TFRecord file, or damaged: {error.message}") from error
-
-
 # ------------------------------------------------------------------ rows to inputs
 
 
 def inputs_of_rows(
-    signature: AnySignature, rows: Sequence[Row], schema: Mapping[str, Any], first: int = 0
+    signature: AnySignature,
+    rows: Sequence[Row],
+    schema: Mapping[str, Any],
+    first: int = 0,
+    *,
+    names_are_known: bool = False,
 ) -> dict[str, Any]:
     """The inputs of one call; `schema` says what types the features of tf.Examples have.
 
-    `first` is the number of rows before these, for messages.
+    `first` is the number of rows before these, for messages. `names_are_known`: those of the rows
+    have been looked at, among more rows than these.
     """
-    only = next(iter(signature.inputs.values())) if len(signature.inputs) == 1 else None
-    takes_examples = (
-        only is not None and only.dtype == "string" and (only.shape is None or len(only.shape) == 1)
-    )
+    examples = examples_input(signature)
     if isinstance(rows[0], bytes):
-        if takes_examples and only is not None:
-            return {only.name: rows}
+        if examples is not None:
+            return {examples: rows}
         return _parsed(signature, [row for row in rows if isinstance(row, bytes)])
     named = [row for row in rows if not isinstance(row, bytes)]
-    if takes_examples and only is not None and only.name not in named[0]:
-        refuse_misspelt(named, schema, first)
-        return {only.name: [example_of_row(row, schema, first + i) for i, row in enumerate(named)]}
+    if examples is not None and examples not in named[0]:
+        if not names_are_known:
+            refuse_misspelt(named, schema, first)
+        return {examples: [example_of_row(row, schema, first + i) for i, row in enumerate(named)]}
     return {
         name: [_cell(row, info, first + i) for i, row in enumerate(named)]
         for name, info in signature.inputs.items()
     }
+
+
+def examples_input(signature: AnySignature) -> str | None:
+    """The name of its only input, if that can be serialized tf.Examples."""
+    if len(signature.inputs) != 1:
+        return None
+    (only,) = signature.inputs.values()
+    a_text_per_row = only.dtype == "string" and (only.shape is None or len(only.shape) == 1)
+    return only.name if a_text_per_row else None
 
 
 def _parsed(signature: AnySignature, records: Sequence[bytes]) -> dict[str, Any]:

@@ -11,7 +11,9 @@ from tests.docs.pages import DOCS, REPOSITORY, blocks
 
 
 @pytest.mark.extras
-@pytest.mark.parametrize("name", ["how_to/trackers.md", "how_to/tuning.md"])
+@pytest.mark.parametrize(
+    "name", ["how_to/batch_prediction.md", "how_to/trackers.md", "how_to/tuning.md"]
+)
 def test_programs_run(name: str) -> None:
     needed = [block.not_run for block in blocks(DOCS / name) if block.not_run]
     assert needed

@@ -63,7 +63,7 @@ def calls(code: str) -> Iterator[tuple[Any, list[str]]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             path = ast.unparse(node.func).removeprefix("est.")
-            if path in est.__all__:
+            if path in est.__all__ and callable(getattr(est, path)):
                 yield getattr(est, path), [one.arg for one in node.keywords if one.arg]
 
 

@@ -202,3 +202,35 @@ def test_a_missing_file_is_named(raw: Path) -> None:
     result = run("predict", raw, "--input", "/nowhere/rows.csv")
     assert result.exit_code == 2
     assert "'/nowhere/rows.csv' does not exist" in result.output
+
+
+def test_parquet_is_answered_like_the_others(
+    linear: est.Estimator, raw: Path, tmp_path: Path
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"x": X.tolist()}), tmp_path / "rows.parquet")
+    found = [row["y"] for row in answers(run("predict", raw, "--input", tmp_path / "rows.parquet"))]
+    np.testing.assert_allclose(found, expected(linear), rtol=1e-5)
+
+
+def test_many_files_are_answered_into_a_directory(
+    linear: est.Estimator, raw: Path, files: dict[str, Path], tmp_path: Path
+) -> None:
+    command = ["predict", raw, "--input", files["jsonl"], "--output", tmp_path / "out"]
+    result = run(*command, "--workers", 1, "--format", "csv")
+    assert result.exit_code == 0, result.output
+    assert f"{len(X)} rows in 1 file in " in result.stdout
+    with (tmp_path / "out" / "predictions-00000-of-00001.csv").open(newline="") as file:
+        found = [json.loads(row["y"]) for row in csv.DictReader(file)]
+    np.testing.assert_allclose(found, expected(linear), rtol=1e-5)
+
+
+@pytest.mark.parametrize("option", [["--workers", 2], ["--keep", "x"], ["--format", "parquet"]])
+def test_options_of_many_files_need_a_directory(
+    raw: Path, files: dict[str, Path], option: list[Any]
+) -> None:
+    result = run("predict", raw, "--input", files["csv"], *option)
+    assert result.exit_code == 2
+    assert f"{option[0]} " in result.output and "needs --output" in result.output

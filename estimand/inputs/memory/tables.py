@@ -106,6 +106,28 @@ def as_arrow(table: Any) -> Any:
         ) from error
 
 
+def as_numbers(table: Any) -> Any:
+    """A pyarrow Table whose dates, times and decimals are the numbers that models are given.
+
+    >>> import datetime, pyarrow
+    >>> as_numbers(pyarrow.table({"day": [datetime.date(1970, 1, 3)]})).to_pydict()
+    {'day': [2]}
+    """
+    pyarrow = load_pyarrow("reading tables")
+    for i, field in enumerate(table.schema):
+        kind, column = field.type, table.column(i)
+        if pyarrow.types.is_dictionary(kind):
+            column = column.cast(kind.value_type)
+            kind = kind.value_type
+        if pyarrow.types.is_temporal(kind):
+            column = _time_as_int(column)
+        elif pyarrow.types.is_decimal(kind):
+            column = column.cast(pyarrow.float64())
+        if column.type != field.type:
+            table = table.set_column(i, field.name, column)
+    return table
+
+
 def load_pyarrow(purpose: str) -> Any:
     try:
         import pyarrow

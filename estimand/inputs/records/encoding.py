@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -18,6 +19,16 @@ _FEATURE_LISTS = b"\x12"  # field 2 of a SequenceExample
 def frame_examples(columns: Mapping[str, Column], rows: int) -> np.ndarray:
     """`rows` Examples as they stand in a TFRecord file."""
     return _frame(rows, [_Part(_FEATURES, columns, rows)])
+
+
+def serialized_examples(columns: Mapping[str, Column], rows: int) -> list[bytes]:
+    """`rows` Examples, each for itself."""
+    part = _Part(_FEATURES, columns, rows)
+    ends = np.cumsum(part.lengths)
+    out: np.ndarray = np.empty(int(ends[-1]) if rows else 0, np.uint8)
+    part.write(out, ends - part.lengths)
+    data, bounds = out.tobytes(), [0, *ends.tolist()]
+    return [data[begin:end] for begin, end in itertools.pairwise(bounds)]
 
 
 def frame_sequence_examples(

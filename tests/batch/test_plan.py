@@ -1,0 +1,103 @@
+"""A job that goes on: with the same model and the same input, or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import estimand as est
+from estimand.batch.plan import Settings, fingerprint, load_job, make_job
+from tests.batch.conftest import rows_of, write_rows
+
+
+@pytest.fixture
+def base(exports: dict[str, str], tmp_path: Path) -> Path:
+    """A directory with one version."""
+    copy = tmp_path / "exports"
+    shutil.copytree(exports["raw"], copy)
+    return copy
+
+
+def plan(base: Path, paths: Any, out: Path, **settings: Any) -> Any:
+    return make_job(base, paths, out, Settings(**settings), 16)
+
+
+def test_what_was_planned_is_what_a_worker_finds(base: Path, tmp_path: Path) -> None:
+    write_rows(tmp_path / "a.parquet", rows_of(range(25)))
+    write_rows(tmp_path / "b.jsonl", rows_of(range(5)))
+    paths = [tmp_path / "a.parquet", tmp_path / "b.jsonl"]
+    job = plan(base, paths, tmp_path / "out", shard_rows=10, keep=("id",))
+    assert [(os.path.basename(s.path), s.begin, s.end) for s in job.shards] == [
+        ("a.parquet", 0, 10), ("a.parquet", 10, 20), ("a.parquet", 20, 25), ("b.jsonl", 0, None),
+    ]  # fmt: skip
+    assert load_job(job.output, job.export, 16) == job
+    assert plan(base, paths, tmp_path / "out", shard_rows=10, keep=("id",)) == job
+
+
+def test_a_newer_version_does_not_get_into_a_job_that_goes_on(base: Path, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.jsonl", rows_of(range(5)))
+    first = plan(base, path, tmp_path / "out")
+    newer = base / str(int(os.path.basename(first.export)) + 1)
+    shutil.copytree(first.export, newer)
+    (newer / "assets").mkdir(exist_ok=True)
+    (newer / "assets" / "words.txt").write_text("another vocabulary")
+    assert fingerprint(str(newer)) != fingerprint(first.export)
+    assert plan(base, path, tmp_path / "out").export == first.export
+    assert plan(base, path, tmp_path / "other").export == str(newer)
+    shutil.rmtree(first.export)
+    with pytest.raises(est.errors.NoModelError, match="no longer in"):
+        plan(base, path, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"keep": ("id",)}, r"begun with keep \[\], and is now asked for \['id'\]"),
+        ({"format": "csv"}, "begun with format None, and is now asked for 'csv'"),
+        ({"signature": "serving_default"}, "begun with signature None"),
+    ],
+)
+def test_another_question_is_another_job(
+    base: Path, tmp_path: Path, change: dict[str, Any], text: str
+) -> None:
+    path = write_rows(tmp_path / "a.jsonl", rows_of(range(5)))
+    plan(base, path, tmp_path / "out")
+    with pytest.raises(est.errors.InputError, match=text):
+        plan(base, path, tmp_path / "out", **change)
+
+
+def test_other_input_is_another_job(base: Path, tmp_path: Path) -> None:
+    first = write_rows(tmp_path / "a.jsonl", rows_of(range(5)))
+    plan(base, first, tmp_path / "out")
+    second = write_rows(tmp_path / "b.jsonl", rows_of(range(5)))
+    with pytest.raises(est.errors.InputError, match=r"b.jsonl was not there, or not given"):
+        plan(base, [first, second], tmp_path / "out")
+    with pytest.raises(est.errors.InputError, match=r"a.jsonl is no longer there, or not given"):
+        plan(base, second, tmp_path / "out")
+    write_rows(first, rows_of(range(6)))
+    with pytest.raises(est.errors.InputError, match=r"a.jsonl has changed since"):
+        plan(base, first, tmp_path / "out")
+
+
+def test_a_directory_with_other_things_is_left_alone(base: Path, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.jsonl", rows_of(range(5)))
+    with pytest.raises(est.errors.InputError, match=r"is not empty.*'a.jsonl'"):
+        plan(base, path, tmp_path)
+
+
+def test_names_that_cannot_be_are_told_before_anything_begins(base: Path, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.jsonl", rows_of(range(5)))
+    out = tmp_path / "out"
+    with pytest.raises(est.errors.InputError, match="There is no signature 'classify'"):
+        plan(base, path, out, signature="classify")
+    with pytest.raises(est.errors.InputError, match="'y' cannot be kept"):
+        plan(base, path, out, keep=("y",))
+    with pytest.raises(est.errors.InputError, match="workers must be at least 1"):
+        est.batch.predict(base, path, out, workers=0)
+    with pytest.raises(est.errors.InputError, match="format must be one of csv, json"):
+        est.batch.predict(base, path, out, format="xls")
+    assert not out.exists()
