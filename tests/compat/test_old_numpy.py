@@ -44,7 +44,9 @@ def test_a_library_that_uses_an_old_name_without_looking_finds_it(tmp_path: Path
     library = tmp_path / "elsewhere"
     library.mkdir()
     (library / "library.py").write_text(
-        "import numpy as np\nMOST = np.Inf\nLESS = np.quantile([1, 2], 0.5, interpolation='lower')\n"
+        "import numpy as np\n"
+        "MOST = np.Inf\n"
+        "LESS = np.quantile([1, 2], 0.5, interpolation='lower')\n"
     )
     program = tmp_path / "here" / "program.py"
     program.parent.mkdir()
