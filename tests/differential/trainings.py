@@ -94,7 +94,8 @@ def two_optimizers(
     optimizer: Any, loss: tf.Tensor, logits: tf.Tensor, labels: tf.Tensor
 ) -> est.EstimatorSpec:
     """One after the other, each for its half of the variables."""
-    variables = v1.trainable_variables()
+    # One that gets no variable with a gradient refuses.
+    variables = [v for g, v in optimizer.compute_gradients(loss) if g is not None]
     other = v1.train.MomentumOptimizer(0.01, 0.5)
     first = optimizer.minimize(loss, var_list=variables[::2])
     if len(variables) < 2:
