@@ -49,7 +49,7 @@ def with_assertion(kind: str) -> Any:
 def keras_model_fn(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
     logits = keras.layers.Dense(2)(features["x"])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(labels, logits)
-    train_op = est.minimize(keras.optimizers.SGD(0.1), loss)
+    train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, v1.train.get_global_step())
     return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
