@@ -112,12 +112,13 @@ class _Updates:
         inside = [op_of(n) for n in [*needed, *waits] if op_of(n) in self._nodes]
         if any(self._uses.runs_before(w.name, n) for w in writers for n in inside):
             return False
-        if not sparse_adam.are_looked_up(rows, handle, op_of(values), self._nodes, self._uses):
-            name = f"{node.name}/estimand_lookup"
-            self._add(node, sparse_adam.lookup(name, first, handle, rows, node))
-            waits.append(f"^{name}")
         name = f"{node.name}/estimand_gradient"
-        self._add(node, *sparse_adam.summed_rows(name, first, values, rows, node, shape))
+        summed = sparse_adam.summed_rows(name, first, values, rows, node, shape)
+        if not sparse_adam.are_looked_up(rows, handle, op_of(values), self._nodes, self._uses):
+            lookup = f"{node.name}/estimand_lookup"
+            self._add(node, sparse_adam.lookup(lookup, first, handle, rows, node))
+            summed[-1].input.append(f"^{lookup}")  # or chance says which of them fails
+        self._add(node, *summed)
         dtype = tf.dtypes.as_dtype(node.attr["dtype"].type)
         zero = self._scalar(node, "estimand_zero", 0, dtype)
         given = [handle, *handles, zero, zero, rate, first.beta, second.beta, epsilon, name]
