@@ -29,6 +29,7 @@ class GraphCopy:
         self._nodes = {node.name: node for node in self._definition.node}
         self._functions = {f.signature.name for f in self._definition.library.function}
         self.size = len(graph.get_operations())
+        self._last: tuple[Any, Any, bool] | None = None  # part that was made, and what of
         self._captures = {
             inner.op.name: outer
             for outer, inner in graph.captures  # type: ignore[attr-defined]
@@ -75,7 +76,20 @@ class GraphCopy:
         return [fed[f.name] if f.name in fed else next(placed) for f in fetches]
 
     def part(self, wanted: Sequence[str], batch: Mapping[str, tf.TensorShape]) -> tuple[Any, bool]:
-        """What computes `wanted` from a batch of these shapes, and whether it fits such a batch."""
+        """What computes `wanted` from a batch of these shapes, and whether it fits such a batch.
+
+        The last one is kept: a step is placed several times, by itself, into loops, and for trials.
+        """
+        key = frozenset(wanted), tuple((name, str(shape)) for name, shape in sorted(batch.items()))
+        if self._last is None or self._last[0] != key:
+            self._last = (key, *self._simplified(wanted, batch))
+        part = tf.compat.v1.GraphDef()
+        part.CopyFrom(self._last[1])  # whoever asks may change it
+        return part, self._last[2]
+
+    def _simplified(
+        self, wanted: Sequence[str], batch: Mapping[str, tf.TensorShape]
+    ) -> tuple[Any, bool]:
         taken = self._part(wanted, batch)
         traced = {name: self._graph.get_tensor_by_name(name) for name in batch}
         known = {name: shape.merge_with(traced[name].shape) for name, shape in batch.items()}
