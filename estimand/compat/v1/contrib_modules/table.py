@@ -195,6 +195,11 @@ MODULES: dict[str, Names] = {
         "estimand.compat.v1.mnist", "DataSet Datasets load_mnist read_data_sets"
     ),
     "learn.learn_runner": _at("estimand.estimator.lifecycle.learn_runner", "run"),
+    "legacy_seq2seq": _at(
+        f"{_HERE}.seq2seq.legacy",
+        "basic_rnn_seq2seq embedding_rnn_decoder rnn_decoder sequence_loss "
+        "sequence_loss_by_example tied_rnn_seq2seq",
+    ),
     "lookup": _at(
         f"{_HERE}.lookup",
         "index_table_from_file index_table_from_tensor index_to_string_table_from_file "
@@ -252,13 +257,28 @@ MODULES: dict[str, Names] = {
         "TimeReversedFusedRNN",
     ),
     "seq2seq": _at(
-        f"{_HERE}.seq2seq",
-        "BasicDecoder BasicDecoderOutput GreedyEmbeddingHelper SampleEmbeddingHelper "
-        "TrainingHelper dynamic_decode sequence_loss tile_batch",
+        f"{_HERE}.seq2seq.decoding", "BasicDecoder BasicDecoderOutput Decoder dynamic_decode"
     )
     | _at(
-        f"{_HERE}.attention",
-        "AttentionWrapper AttentionWrapperState BahdanauAttention LuongAttention",
+        f"{_HERE}.seq2seq.helpers",
+        "CustomHelper GreedyEmbeddingHelper Helper InferenceHelper SampleEmbeddingHelper "
+        "ScheduledEmbeddingTrainingHelper ScheduledOutputTrainingHelper TrainingHelper",
+    )
+    | _at(
+        f"{_HERE}.seq2seq.beams",
+        "BeamSearchDecoder BeamSearchDecoderOutput BeamSearchDecoderState "
+        "FinalBeamSearchDecoderOutput gather_tree",
+    )
+    | _at(f"{_HERE}.seq2seq.losses", "sequence_loss tile_batch")
+    | _at(
+        f"{_HERE}.seq2seq.attention",
+        "AttentionMechanism BahdanauAttention BahdanauMonotonicAttention LuongAttention "
+        "LuongMonotonicAttention _BaseAttentionMechanism _bahdanau_score _luong_score hardmax "
+        "monotonic_attention safe_cumprod",
+    )
+    | _at(
+        f"{_HERE}.seq2seq.attention_cell",
+        "AttentionWrapper AttentionWrapperState _compute_attention",
     ),
     "slim": _LAYERS | _VARIABLES | _at("tensorflow", "losses=compat.v1.losses"),
     "slim.utils": _LAYER_UTILS,
