@@ -42,8 +42,14 @@ def test_there_are_examples_and_each_says_what_it_shows() -> None:
     assert {e.name for e in EXAMPLES} == set(EXPECTED)
 
 
+def examples() -> list[object]:
+    """A cluster is three more processes that import TensorFlow; engine/distributed tests one."""
+    full = {name: [pytest.mark.full] for name in LAUNCHED}
+    return [pytest.param(e, marks=full.get(e.name, ()), id=e.name) for e in EXAMPLES]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.name)
+@pytest.mark.parametrize("example", examples())
 def test_example_runs(example: pathlib.Path, tmp_path: pathlib.Path) -> None:
     done = forked.run(
         [*LAUNCHED.get(example.name, []), example, *SHORTER.get(example.name, [])],

@@ -40,7 +40,7 @@ def attacked_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base
 
 
-@pytest.fixture(scope="package", params=ATTACKED)
+@pytest.fixture(scope="session", params=ATTACKED)
 def attacked(
     request: pytest.FixtureRequest, attacked_models: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:

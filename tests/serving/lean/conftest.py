@@ -10,7 +10,7 @@ import pytest
 from tests.serving.running import Server, config_text
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("lean")
     config = folder / "models.config"
