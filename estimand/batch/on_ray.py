@@ -22,7 +22,7 @@ def run(job: Job, numbers: Sequence[int], workers: int, address: str) -> Iterato
     ray = _ray()
     begun_here = not ray.is_initialized()
     if begun_here:
-        _connect(ray, address)
+        _connect(ray, address, workers)
     try:
         yield from _Team(ray, job, min(workers, len(numbers))).outcomes(numbers)
     finally:
@@ -38,9 +38,10 @@ def _ray() -> Any:
     return ray
 
 
-def _connect(ray: Any, address: str) -> None:
+def _connect(ray: Any, address: str, workers: int) -> None:
+    room = {"num_cpus": workers} if address == LOCAL else {}
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="warning")
+        ray.init(address=address, log_to_driver=False, logging_level="warning", **room)
     except ConnectionError as error:
         raise BatchError(
             f"There is no Ray cluster at {address!r}: {error} Start one: `ray start --head`; or "
@@ -49,43 +50,54 @@ def _connect(ray: Any, address: str) -> None:
 
 
 class _Team:
-    """Actors, each with the model loaded, and a shard at a time for each."""
+    """Actors, each with the model loaded, and a shard at a time for each.
+
+    A cluster may have room for some of them only: a shard is given to an actor that has begun.
+    """
 
     def __init__(self, ray: Any, job: Job, count: int) -> None:
         self._ray = ray
         self._arguments = (job.output, job.export, job.batch_size)
         self._actor = ray.remote(max_restarts=0, num_cpus=1)(Work)
-        self._idle = [self._start() for _ in range(count)]
-        self._deaths: collections.Counter[int] = collections.Counter()
+        self._idle: list[Any] = []
+        self._running: dict[Any, tuple[int | None, Any]] = {}  # None: beginning
+        self._deaths: collections.Counter[int | None] = collections.Counter()
+        for _ in range(count):
+            self._start()
 
-    def _start(self) -> Any:
-        return self._actor.remote(*self._arguments)
+    def _start(self) -> None:
+        actor = self._actor.remote(*self._arguments)
+        self._running[actor.begun.remote()] = None, actor
 
     def outcomes(self, numbers: Sequence[int]) -> Iterator[Outcome]:
         left = collections.deque(numbers)
-        running: dict[Any, tuple[int, Any]] = {}
-        while left or running:
+        found = 0
+        while found < len(numbers):
             while left and self._idle:
                 actor, number = self._idle.pop(), left.popleft()
-                running[actor.predict.remote(number)] = number, actor
-            (done,), _ = self._ray.wait(list(running))
-            number, actor = running.pop(done)
-            outcome = self._outcome(done, number)
-            self._idle.append(actor if outcome is not None else self._start())
-            if outcome is None:
-                left.appendleft(number)
+                self._running[actor.predict.remote(number)] = number, actor
+            (done,), _ = self._ray.wait(list(self._running))
+            known, actor = self._running.pop(done)
+            outcome = None
+            try:
+                answer = self._ray.get(done)
+            except self._ray.exceptions.RayActorError as error:
+                outcome = self._death(known, error)
+                self._start()
+                if outcome is None and known is not None:
+                    left.appendleft(known)
             else:
+                self._idle.append(actor)
+                outcome = None if known is None else Outcome(known, **answer)
+            if outcome is not None:
+                found += 1
                 yield outcome
 
-    def _outcome(self, done: Any, number: int) -> Outcome | None:
-        """None if the actor died, and the shard is to be tried again."""
-        errors = self._ray.exceptions
-        try:
-            return Outcome(number, **self._ray.get(done))
-        except errors.RayTaskError as error:
-            raise BatchError(f"A process that was to predict could not begin: {error}") from error
-        except errors.RayActorError as error:
-            self._deaths[number] += 1
-            if self._deaths[number] < ATTEMPTS:
-                return None
-            return Outcome(number, failure=f"{ATTEMPTS} processes died of it: {error}")
+    def _death(self, number: int | None, error: Exception) -> Outcome | None:
+        """None if the same is to be tried again."""
+        self._deaths[number] += 1
+        if self._deaths[number] < ATTEMPTS:
+            return None
+        if number is None:
+            raise BatchError(f"Processes that are to predict do not come to begin: {error}")
+        return Outcome(number, failure=f"{ATTEMPTS} processes died of it: {error}")

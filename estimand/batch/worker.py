@@ -43,6 +43,10 @@ class Work:
         settings = self._job.settings
         self._answering = Answering(load_model(export), settings.signature, settings.keep)
 
+    def begun(self) -> dict[str, Any]:
+        """For whoever waits until the model is loaded."""
+        return {}
+
     def predict(self, number: int) -> dict[str, Any]:
         """The counts of a shard, or why it cannot be done."""
         from estimand.batch.shards import predict_shard

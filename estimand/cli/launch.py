@@ -1,4 +1,4 @@
-"""`estimand launch`: a cluster of processes on this machine, or manifests for Kubernetes."""
+"""`estimand launch`: a cluster of processes, here or on Ray, or manifests for Kubernetes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from estimand.cli.ray_option import ray_option
 from estimand.cluster.description import ClusterDescription
 
 
@@ -38,6 +39,7 @@ from estimand.cluster.description import ClusterDescription
     help="How long processes may take to end after SIGTERM.",
 )
 @click.option("--log-dir", type=click.Path(file_okay=False), help="Keep each output in a file.")
+@ray_option("Run all")
 @click.option("--dry-run", is_flag=True, help="Print each TF_CONFIG and start nothing.")
 @click.option(
     "--kubernetes",
@@ -84,9 +86,16 @@ def _run(
     cluster: ClusterDescription, script: str, arguments: tuple[str, ...], options: dict[str, Any]
 ) -> int:
     from estimand.cluster.local_job import LocalJob
+    from estimand.cluster.places import Here, Place
 
     if options["log_dir"]:
         os.makedirs(options["log_dir"], exist_ok=True)
+    if options["ray"]:
+        from estimand.cluster.on_ray import OnRay
+
+        place: Place = OnRay(options["ray"])
+    else:
+        place = Here()
     command = [sys.executable, *_program(script, arguments, options["v1"])]
     job = LocalJob(
         cluster,
@@ -95,6 +104,7 @@ def _run(
         restarts=options["restart"],
         grace_secs=options["grace"],
         log_dir=options["log_dir"],
+        place=place,
     )
     return job.run()
 
@@ -105,7 +115,7 @@ def _program(script: str, arguments: tuple[str, ...], v1: bool) -> list[str]:
 
 
 def _print_tf_configs(cluster: ClusterDescription) -> None:
-    from estimand.cluster.local_job import local_tf_configs
+    from estimand.cluster.places import local_tf_configs
 
     for task, text in local_tf_configs(cluster).items():
         click.echo(f"{task}: TF_CONFIG='{text}'")

@@ -90,6 +90,7 @@ ENTRIES = {
         (
             "estimand launch --workers 2 program.py --steps 1000",
             "estimand launch --ps 1 --workers 2 --evaluator program.py",
+            "estimand launch --ray=auto --workers 4 program.py",
             "estimand launch --kubernetes job --name census --image me/census:1 program.py",
         ),
     ),

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from estimand.cli.quiet import quiet_start
+from estimand.cli.ray_option import ray_option
 
 _FORMATS = click.Choice(["csv", "json", "parquet", "tfrecord"])
 _OF_MANY = ("workers", "keep", "shard_rows", "ray")  # options that need --output
@@ -37,8 +38,7 @@ _OF_MANY = ("workers", "keep", "shard_rows", "ray")  # options that need --outpu
               help="Of the input, to be written beside the answers. Repeatable.")  # fmt: skip
 @click.option("--shard-rows", type=click.IntRange(min=1), show_default="262144",
               help="Into how many rows Parquet files are cut.")  # fmt: skip
-@click.option("--ray", is_flag=False, flag_value="local", metavar="[ADDRESS]",
-              help="Let a Ray cluster do it; without an address one of this machine.")  # fmt: skip
+@ray_option("Work")
 @click.pass_context
 def predict(
     context: click.Context,

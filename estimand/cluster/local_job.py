@@ -1,4 +1,4 @@
-"""A cluster of real processes on this machine: started, watched, restarted, ended together."""
+"""A cluster of real processes, here or on Ray: started, watched, restarted, ended together."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from estimand.cluster.addresses import LOOPBACK, free_ports
 from estimand.cluster.description import ClusterDescription, Task
 from estimand.cluster.output import Labels, Lines, wants_colour
-from estimand.cluster.processes import Child, Guard
+from estimand.cluster.places import AnyChild, Here, Place
 from estimand.core.tf_config import TaskType
 
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -23,18 +22,9 @@ _SECONDS_BETWEEN_LOOKS = 0.05
 _SECONDS_OF_ECHO = 1.0
 
 
-def local_tf_configs(cluster: ClusterDescription) -> dict[Task, str]:
-    """`TF_CONFIG` for each process, at ports of this machine that are free now."""
-    tasks = cluster.tasks()
-    ports = dict(zip(tasks, free_ports(len(tasks)), strict=True))
-    return {
-        task: cluster.tf_config(task, lambda other: f"{LOOPBACK}:{ports[other]}") for task in tasks
-    }
-
-
 @dataclass
 class _Running:
-    child: Child
+    child: AnyChild
     lines: Lines
     log: TextIO | None
 
@@ -50,6 +40,7 @@ class LocalJob:
       restarts: how often a process that failed is started again.
       grace_secs: how long a process may take to end after SIGTERM, and servers after the chief.
       log_dir: where each process has its output in a file as well.
+      place: where they run.
     """
 
     cluster: ClusterDescription
@@ -58,6 +49,7 @@ class LocalJob:
     restarts: int = 0
     grace_secs: float = 30.0
     log_dir: str | None = None
+    place: Place = field(default_factory=Here)
     _running: dict[Task, _Running] = field(default_factory=dict)
     _failures: dict[Task, int] = field(default_factory=dict)
     _ended: set[Task] = field(default_factory=set)
@@ -66,10 +58,10 @@ class LocalJob:
 
     def run(self) -> int:
         """Run all to their end; the exit code of the first that failed for good, or 0."""
-        self._configs = local_tf_configs(self.cluster)
-        self._labels = Labels(self._configs, coloured=wants_colour(self.out))
         self._selector = selectors.DefaultSelector()
-        with Guard() as self._guard, self._signals_noted(), self._selector:
+        with self.place, self._signals_noted(), self._selector:
+            self._configs = self.place.tf_configs(self.cluster)
+            self._labels = Labels(self._configs, coloured=wants_colour(self.out))
             try:
                 for task in self._configs:
                     self._start(task)
@@ -168,9 +160,9 @@ class LocalJob:
     # Starting and ending
 
     def _start(self, task: Task) -> None:
-        environ = {**os.environ, "TF_CONFIG": self._configs[task], "PYTHONUNBUFFERED": "1"}
+        environ = {"TF_CONFIG": self._configs[task], "PYTHONUNBUFFERED": "1"}
         log = self._open_log(task)
-        child = Child(self.command, environ, self._guard)
+        child = self.place.start(task, self.command, environ)
         os.set_blocking(child.output.fileno(), False)
         self._running[task] = _Running(child, Lines(self._writer(task, log)), log)
         self._selector.register(child.output, selectors.EVENT_READ, task)

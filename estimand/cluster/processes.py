@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import IO
 
 _PR_SET_PDEATHSIG = 1  # of <sys/prctl.h>
@@ -58,15 +57,7 @@ class Guard:
         with contextlib.suppress(OSError):  # somebody killed it: the kernel's promise remains
             self._process.stdin.write(line)
 
-    def __enter__(self) -> Guard:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def end(self) -> None:
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
@@ -102,6 +93,13 @@ class Child:
         """As a shell would say it: 128 + n for signal n; None while it runs."""
         code = self._process.poll()
         return 128 - code if code is not None and code < 0 else code
+
+    def wait(self) -> int:
+        """The same, when it has ended."""
+        self._process.wait()
+        code = self.exit_code()
+        assert code is not None
+        return code
 
     def signal(self, number: int) -> None:
         """To the whole group, as a terminal does."""

@@ -4,7 +4,7 @@ import pytest
 
 from estimand.cluster.addresses import addresses_of, free_ports, split_address
 from estimand.cluster.description import ClusterDescription, Task
-from estimand.cluster.local_job import local_tf_configs
+from estimand.cluster.places import local_tf_configs
 from estimand.core.errors import ConfigError
 from estimand.core.tf_config import parse_tf_config
 

@@ -300,3 +300,11 @@ def test_labels_have_a_colour_on_a_terminal_only() -> None:
     tasks = [Task("chief", 0), Task("worker", 0)]
     assert Labels(tasks, coloured=True)[tasks[0]] == "\x1b[32m[chief]\x1b[0m    "
     assert Labels(tasks, coloured=False)[tasks[1]] == "[worker 0] "
+
+
+def test_a_program_is_not_taken_for_the_address_of_ray(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.touch()
+    done = CliRunner().invoke(main, ["launch", "--ray", str(program)])
+    assert done.exit_code == 2
+    assert "is a file, not the address of a Ray cluster. Write --ray=local" in done.output

@@ -14,7 +14,7 @@ import estimand as est
 from estimand.cluster import servers, strategy
 from estimand.cluster.addresses import LOOPBACK, free_ports
 from estimand.cluster.description import ClusterDescription, Task
-from estimand.cluster.local_job import local_tf_configs
+from estimand.cluster.places import local_tf_configs
 from estimand.core.errors import ClusterError, ConfigError
 from tests.cluster import jobs
 from tests.integration.processes import Child

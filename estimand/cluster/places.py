@@ -1,0 +1,65 @@
+"""Where the processes of a job run: on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import IO, Protocol
+
+from estimand.cluster.addresses import LOOPBACK, free_ports
+from estimand.cluster.description import ClusterDescription, Task
+from estimand.cluster.processes import Child, Guard
+
+
+class AnyChild(Protocol):
+    """A program that runs somewhere; what it prints comes out of one pipe."""
+
+    @property
+    def output(self) -> IO[bytes]: ...
+
+    def exit_code(self) -> int | None: ...
+
+    def signal(self, number: int) -> None: ...
+
+    def sweep(self) -> None: ...
+
+
+class Place(Protocol):
+    """Knows the addresses of a cluster, and starts its processes. A context: nothing outlives it.
+
+    `environ` is what a process is told beside what it finds there.
+    """
+
+    def __enter__(self) -> Place: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def tf_configs(self, cluster: ClusterDescription) -> dict[Task, str]: ...
+
+    def start(self, task: Task, command: Sequence[str], environ: Mapping[str, str]) -> AnyChild: ...
+
+
+class Here:
+    """Processes of this machine."""
+
+    def __enter__(self) -> Here:
+        self._guard = Guard()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._guard.end()
+
+    def tf_configs(self, cluster: ClusterDescription) -> dict[Task, str]:
+        return local_tf_configs(cluster)
+
+    def start(self, task: Task, command: Sequence[str], environ: Mapping[str, str]) -> Child:
+        return Child(command, {**os.environ, **environ}, self._guard)
+
+
+def local_tf_configs(cluster: ClusterDescription) -> dict[Task, str]:
+    """`TF_CONFIG` for each process, at ports of this machine that are free now."""
+    tasks = cluster.tasks()
+    ports = dict(zip(tasks, free_ports(len(tasks)), strict=True))
+    return {
+        task: cluster.tf_config(task, lambda other: f"{LOOPBACK}:{ports[other]}") for task in tasks
+    }
