@@ -24,3 +24,21 @@ def make_saveable_from_iterator(iterator: Any, external_state_policy: str | None
     an input_fn is harmless and no longer needed.
     """
     return tf.data.experimental.make_saveable_from_iterator(iterator, external_state_policy)
+
+
+def padded_batch_and_drop_remainder(
+    batch_size: int, padded_shapes: Any, padding_values: Any = None
+) -> Callable[[tf.data.Dataset], tf.data.Dataset]:
+    """The same with padding."""
+    return lambda dataset: dataset.padded_batch(
+        batch_size, padded_shapes, padding_values, drop_remainder=True
+    )
+
+
+def sloppy_interleave(
+    map_func: Callable[..., Any], cycle_length: int, block_length: int = 1
+) -> Callable[[tf.data.Dataset], tf.data.Dataset]:
+    """Elements of several datasets, in the order in which they are ready."""
+    return tf.data.experimental.parallel_interleave(
+        map_func, cycle_length, block_length, sloppy=True
+    )
