@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from estimand.hooks import stop_record
 from tests.estimator.lifecycle import line
 
@@ -26,6 +28,7 @@ print("the program goes on")
 """
 
 
+@pytest.mark.slow
 def test_chief_worker_and_evaluator_all_end_when_training_has(tmp_path: Path) -> None:
     model_dir = tmp_path / "model"
     program = tmp_path / "program.py"

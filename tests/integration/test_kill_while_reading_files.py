@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from estimand.engine.checkpoints import api as checkpoints
@@ -31,6 +32,7 @@ def newest_step(model_dir: Path) -> int:
     return -1 if path is None else checkpoints.checkpoint_step(path)
 
 
+@pytest.mark.slow
 def test_killed_twice_it_reads_what_the_uninterrupted_run_reads(tmp_path: Path) -> None:
     for part in range(4):
         rows = [f"{i},w{i}" for i in range(part, IDS, 4)] + ["broken"]

@@ -23,6 +23,8 @@ from estimand.core.errors import InputError
 from estimand.engine.distributed.parameter_servers_input import as_graph
 from tests.engine.distributed import served_models
 
+pytestmark = pytest.mark.slow
+
 _SECONDS = 90
 _BATCHES = 6  # 48 rows in batches of 8
 

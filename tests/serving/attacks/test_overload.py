@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import grpc
 import numpy as np
+import pytest
 import requests
 
 from tests.serving.attacks.watching import bystanders
@@ -11,6 +12,7 @@ from tests.serving.overload import Client
 from tests.serving.running import Server
 
 
+@pytest.mark.slow
 def test_a_client_that_floods_a_slow_model(attacked: Server) -> None:
     flood = Client(attacked, "slow", x=np.float32([1.0]))
     calls = [flood.ask() for _ in range(300)]
