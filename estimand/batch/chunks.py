@@ -43,7 +43,11 @@ class Rows:
         return dataclasses.replace(self, rows=self.rows[begin:end], numbers=self.numbers[begin:end])
 
     def inputs(self, signature: AnySignature, schema: Mapping[str, Any]) -> dict[str, Any]:
-        return inputs_of_rows(signature, self.rows, schema, self.first, names_are_known=True)
+        table = columns.table_of_rows(self.named(), [*schema, *signature.inputs])
+        inputs = None if table is None else columns.inputs_of_table(signature, table, schema)
+        return inputs or inputs_of_rows(
+            signature, self.rows, schema, self.first, names_are_known=True
+        )
 
     def kept(self, names: Sequence[str]) -> dict[str, Any]:
         rows = [_features(row) if isinstance(row, bytes) else row for row in self.rows]

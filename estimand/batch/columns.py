@@ -7,7 +7,7 @@ converted one by one: that way knows more, and says what is wrong with which row
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,26 @@ def inputs_of_table(
         return None if serialized is None else {examples: serialized}
     inputs = {name: _array(table, info) for name, info in signature.inputs.items()}
     return None if any(array is None for array in inputs.values()) else inputs
+
+
+def table_of_rows(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> Any:
+    """Rows as a table of those names that any of them has; None where they cannot be one.
+
+    >>> table_of_rows([{"a": 1}, {"a": 2.5, "b": "x"}], ["a", "b", "c"]).to_pydict()
+    {'a': [1.0, 2.5], 'b': [None, 'x']}
+    """
+    if len(rows) < 2:
+        return None  # nothing to be gained
+    try:
+        import pyarrow
+    except ImportError:
+        return None
+    values = {name: [row.get(name) for row in rows] for name in names}
+    there = {name: column for name, column in values.items() if any(v is not None for v in column)}
+    try:
+        return pyarrow.table(there) if there else None
+    except (pyarrow.ArrowException, TypeError, ValueError, OverflowError):
+        return None
 
 
 def _array(table: Any, info: TensorInfo) -> np.ndarray | None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 
+from estimand.batch.chunks import Rows
 from estimand.batch.columns import inputs_of_table
 from estimand.export.arrays import TensorInfo
 from estimand.export.rows import inputs_of_rows
@@ -103,3 +104,25 @@ def test_inputs_are_arrays_of_columns(info: Any, column: list[Any], wanted: Any)
     table = pa.table({"x": column, "y": [1, 2]})
     found = inputs_of_table(asked, table, {})  # type: ignore[arg-type]
     assert (None if found is None else found["x"].tolist()) == wanted
+
+
+ROWS: list[list[dict[str, Any]]] = [
+    [{"age": 1, "word": "a"}, {"age": 2.5}],
+    [{"age": "1.5"}, {"age": " 2 "}],
+    [{"hours": 1.0, "id": 3}, {"hours": 2, "id": "x"}],
+    [{"hours": True}, {"hours": 7}],
+    [{"word": ""}, {"word": {"b64": "/w=="}}],
+    [{"tags": ["a", "b"]}, {"tags": []}, {}],
+    [{"tags": "a"}, {"tags": ["b", "c"]}],
+    [{"pair": [1, 2]}, {"pair": [3.5, 4]}, {"pair": None}],
+    [{"age": "NaN"}, {"age": float("inf")}],
+    [{"hours": 2**62}, {"hours": -(2**62)}],
+    [{"age": 2**60 + 1}, {"age": 0.1}],
+]
+
+
+@pytest.mark.parametrize("rows", ROWS, ids=str)
+def test_rows_as_columns_are_the_same_rows(rows: list[dict[str, Any]]) -> None:
+    found = Rows(rows, range(len(rows))).inputs(EXAMPLES, SCHEMA)  # type: ignore[arg-type]
+    wanted = inputs_of_rows(EXAMPLES, rows, SCHEMA, names_are_known=True)  # type: ignore[arg-type]
+    np.testing.assert_equal(parsed(found), parsed(wanted))
