@@ -16,6 +16,7 @@ from estimand.export.rows import (
     choose_signature,
     columns_of,
     examples_input,
+    plain_column,
     plain_value,
     refuse_misspelt,
     schema_of,
@@ -40,9 +41,9 @@ class Answers:
     def rows(self) -> Iterator[dict[str, Any]]:
         """As plain values that JSON can hold."""
         kept = {name: _plain_list(values) for name, values in self.kept.items()}
+        columns = kept | {name: plain_column(values) for name, values in self.outputs.items()}
         for i in range(self.count):
-            row = {name: values[i] for name, values in kept.items()}
-            yield row | {name: plain_value(values[i]) for name, values in self.outputs.items()}
+            yield {name: values[i] for name, values in columns.items()}
 
 
 def _plain_list(values: Any) -> list[Any]:

@@ -59,8 +59,9 @@ def predict_rows(
     while batch := list(itertools.islice(source, batch_size)):
         inputs = inputs_of_rows(signature, batch, schema, done)
         columns = columns_of(signature, called(signature, inputs, done, len(batch)), len(batch))
+        plain = {name: plain_column(column) for name, column in columns.items()}
         for i in range(len(batch)):
-            yield {name: plain_value(column[i]) for name, column in columns.items()}
+            yield {name: values[i] for name, values in plain.items()}
         done += len(batch)
 
 
@@ -284,6 +285,22 @@ def _feature(values: list[Any], dtype: str) -> tf.train.Feature:
 
 
 # ------------------------------------------------------------------ outputs to rows
+
+
+def plain_column(column: Any) -> list[Any]:
+    """The `plain_value` of each, with one look at all of them where they are numbers.
+
+    >>> plain_column(np.array([[0.1], [np.float32("nan")]], np.float32))
+    [[0.1], ['NaN']]
+    """
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iub":
+        return column.tolist()
+    is_float = isinstance(column, np.ndarray) and column.dtype in (np.float32, np.float64)
+    if not is_float or not np.isfinite(column).all():
+        return [plain_value(value) for value in column]
+    if column.dtype == np.float32:  # as short as it reads back
+        column = np.array([float(str(v)) for v in column.ravel()], np.float64).reshape(column.shape)
+    return column.tolist()
 
 
 def plain_value(value: Any) -> Any:
