@@ -29,7 +29,7 @@ HINTS: dict[str, str] = {
     r"contrib\.(quantize|model_pruning)(\..*)?": "the package tensorflow-model-optimization",
     r"contrib\.nccl(\..*)?": "`tf.distribute.NcclAllReduce`",
     r"contrib\.(bigtable|hadoop|ignite|kafka|kinesis|libsvm)(\..*)?": "the package tensorflow-io",
-    r"contrib\.saved_model\.(load|save)_keras_model": r"`tf.keras.models.\1_model`",
+    r"contrib\.saved_model(\..*)?": "`tf.saved_model`, and `tf.keras.models` for those of Keras",
     r"contrib\.keras\.(\w+)": r"`tf.keras.\1`",
     r"contrib\.stateless\.stateless_random_(\w+)": r"`tf.random.stateless_\1`",
     r"contrib\.layers\.batch_norm": "`tf.layers.batch_normalization`",

@@ -53,6 +53,11 @@ def run(statement: str) -> dict[str, Any]:
         "from tensorflow.contrib.slim.python.slim import nets",
         "from tensorflow.contrib.slim.python.slim.nets import resnet_v2",
         "from tensorflow.contrib.eager.python import tfe",
+        "from tensorflow.contrib.lookup import lookup_ops",
+        "from tensorflow.contrib.lookup.lookup_ops import index_table_from_file",
+        "from tensorflow.contrib.tensorboard.plugins import projector",
+        "from tensorflow.contrib.keras import layers, models",
+        "from tensorflow.contrib.learn.python.learn.utils import input_fn_utils",
         "from tensorflow.contrib.crf.python.ops.crf import viterbi_decode",
     ],
 )

@@ -124,7 +124,7 @@ NETWORKS: dict[str, Names] = {
         "basic_rnn_seq2seq embedding_rnn_decoder rnn_decoder sequence_loss "
         "sequence_loss_by_example tied_rnn_seq2seq",
     ),
-    "rnn": _at("estimand.compat.v1.rnn_cell", _CELLS)
+    "rnn": _at("estimand.compat.v1.rnn_cell", f"{_CELLS} LayerRNNCell=RNNCell")
     | _at("tensorflow:compat.v1.nn", "static_bidirectional_rnn static_rnn static_state_saving_rnn")
     | _at(
         f"{_HERE}.rnn.networks",

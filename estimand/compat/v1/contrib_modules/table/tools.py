@@ -12,6 +12,20 @@ LOSSES = _at(
     "mean_squared_error sigmoid_cross_entropy softmax_cross_entropy sparse_softmax_cross_entropy",
 )
 
+_LOOKUP = _at(
+    f"{_HERE}.lookup",
+    "index_table_from_file index_table_from_tensor index_to_string_table_from_file "
+    "index_to_string_table_from_tensor",
+) | _at(
+    "tensorflow",
+    "HashTable=lookup.StaticHashTable "
+    "MutableHashTable=lookup.experimental.MutableHashTable "
+    "MutableDenseHashTable=lookup.experimental.DenseHashTable "
+    "IdTableWithHashBuckets=lookup.StaticVocabularyTable "
+    "TextFileIndex=lookup.TextFileIndex "
+    "KeyValueTensorInitializer=lookup.KeyValueTensorInitializer "
+    "TextFileInitializer=lookup.TextFileInitializer",
+)
 
 TOOLS: dict[str, Names] = {
     "cluster_resolver": _at(
@@ -104,7 +118,12 @@ TOOLS: dict[str, Names] = {
     ),
     "learn": _at("estimand", "Experiment RunConfig learn_runner")
     | _at(f"{_HERE}.learn", "InputFnOps ModeKeys make_export_strategy")
-    | _at("estimand", "NanLossDuringTrainingError"),
+    | _at("estimand", "NanLossDuringTrainingError")
+    | _at(
+        "estimand.export.receivers",
+        "build_default_serving_input_fn=build_raw_serving_input_receiver_fn "
+        "build_parsing_serving_input_fn=build_parsing_serving_input_receiver_fn",
+    ),
     "learn.preprocessing": _at(
         f"{_HERE}.learn_text", "CategoricalVocabulary VocabularyProcessor tokenizer"
     ),
@@ -113,21 +132,8 @@ TOOLS: dict[str, Names] = {
         "estimand.compat.v1.mnist", "DataSet Datasets load_mnist read_data_sets"
     ),
     "learn.learn_runner": _at("estimand.estimator.lifecycle.learn_runner", "run"),
-    "lookup": _at(
-        f"{_HERE}.lookup",
-        "index_table_from_file index_table_from_tensor index_to_string_table_from_file "
-        "index_to_string_table_from_tensor",
-    )
-    | _at(
-        "tensorflow",
-        "HashTable=lookup.StaticHashTable "
-        "MutableHashTable=lookup.experimental.MutableHashTable "
-        "MutableDenseHashTable=lookup.experimental.DenseHashTable "
-        "IdTableWithHashBuckets=lookup.StaticVocabularyTable "
-        "TextFileIndex=lookup.TextFileIndex "
-        "KeyValueTensorInitializer=lookup.KeyValueTensorInitializer "
-        "TextFileInitializer=lookup.TextFileInitializer",
-    ),
+    "lookup": _LOOKUP,
+    "lookup.lookup_ops": _LOOKUP,
     "metrics": _at(
         f"{_HERE}.metrics",
         "accuracy aggregate_metric_map aggregate_metrics count f1_score streaming_accuracy "
@@ -235,4 +241,10 @@ TOOLS: dict[str, Names] = {
         "tensorboard.plugins.projector",
         "EmbeddingInfo ProjectorConfig SpriteMetadata visualize_embeddings",
     ),
+    "keras": _at(
+        "tensorflow:keras",
+        "Input Model Sequential activations applications backend callbacks constraints datasets "
+        "initializers layers losses metrics models optimizers preprocessing regularizers utils",
+    ),
+    "sparsemax": _at(f"{_HERE}.sparsemax", "sparsemax sparsemax_loss"),
 }
