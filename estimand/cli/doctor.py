@@ -42,6 +42,8 @@ EXTRAS = {
     "mlflow": ("mlflow",),
     "wandb": ("wandb",),
     "shap": ("shap",),
+    "ray": ("ray",),
+    "beam": ("apache_beam",),
 }
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 _LITTLE_SPACE = 1e9  # bytes; a checkpoint of a large model takes as much

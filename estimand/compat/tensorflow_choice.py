@@ -34,10 +34,9 @@ class TensorFlowChoice:
         self._directory = directory + os.sep
         self._v1 = v1
         self._decided: dict[str, bool] = {}
-        sources = list(program_files(path, directory).values())
-        self._names_of_program = _first_names(sources) if v1 is None else ["--v1"] if v1 else []
-        if self._names_of_program:
-            _behave_like_v1(sources)
+        self._names_of_program: list[str] = []
+        first, names = _first_that_wants_v1(list(program_files(path, directory).values()))
+        self._note_program_of_v1(first, names if v1 is None else ["--v1"] if v1 else [])
 
     def is_v1(self, path: str) -> bool:
         """Whether `import tensorflow` gives TensorFlow 1 to this file."""
@@ -55,13 +54,25 @@ class TensorFlowChoice:
             return self._names_of_program
         source = _read(Path(path))
         names = _only_in_v1(source)
+        if own:
+            self._note_program_of_v1(source, names)  # one that it finds in a way not seen before
         if names or _only_in_v2(source):
             return names
         return self._names_of_program if own else _names_of_package(_package_of(Path(path)))
 
+    def _note_program_of_v1(self, source: str, names: list[str]) -> None:
+        """If these names show that it is one."""
+        if names and not self._names_of_program:
+            self._names_of_program = names
+            _behave_like_v1(source)
 
-def _first_names(sources: list[str]) -> list[str]:
-    return next((names for source in sources if (names := _only_in_v1(source))), [])
+
+def _first_that_wants_v1(sources: list[str]) -> tuple[str, list[str]]:
+    """The source, and what shows it; else the program itself, and nothing."""
+    for source in sources:
+        if names := _only_in_v1(source):
+            return source, names
+    return (sources[0] if sources else ""), []
 
 
 @functools.cache
@@ -104,17 +115,16 @@ def _only_in_v2(source: str) -> list[str]:
     return detection.only_names_of(tf2, tf1, source)
 
 
-def _behave_like_v1(sources: list[str]) -> None:
+def _behave_like_v1(source: str) -> None:
     """Graphs and sessions are the default, sizes have a `.value`."""
     import tensorflow as tf
 
     from estimand.core import tf_private
 
-    if any(map(detection.trains_with_keras, sources)):
+    if detection.trains_with_keras(source):
         return  # which Keras 3 does eagerly only; model functions have their graphs in any case
     with tf_private.without_deprecations():
         tf.compat.v1.disable_v2_behavior()
-    names = {name for source in sources for name in detection.names_of_tensorflow(source)}
-    if any(name.startswith("keras") for name in names):
+    if any(name.startswith("keras") for name in detection.names_of_tensorflow(source)):
         # Keras 3 computes with shapes as plain numbers.
         tf.compat.v1.enable_v2_tensorshape()

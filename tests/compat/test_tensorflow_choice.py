@@ -20,7 +20,7 @@ EITHER = "import tensorflow as tf\ndef drop(x):\n    return tf.nn.dropout(x, 0.9
 
 @pytest.fixture(autouse=True)
 def _in_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(tensorflow_choice, "_behave_like_v1", lambda sources: None)
+    monkeypatch.setattr(tensorflow_choice, "_behave_like_v1", lambda source: None)
     with installed():
         yield
 
