@@ -18,12 +18,15 @@ pytestmark = [pytest.mark.extras, pytest.mark.timeout(400)]
 pytest.importorskip("ray")
 
 SMALL = """
-import json, os, sys, time
+import glob, json, os, sys, time
 config = json.loads(os.environ["TF_CONFIG"])
 task = config["task"]
 print("begins with", sorted(config["cluster"]), flush=True)
 open(f"{task['type']}-{task['index']}-{os.getpid()}", "w").close()
 if task["type"] == sys.argv[1]:
+    while len(glob.glob("*-0-*")) < sum(map(len, config["cluster"].values())):
+        time.sleep(0.1)
+    time.sleep(2)  # what the others print is on its way
     sys.exit(int(sys.argv[2]))
 time.sleep(float(sys.argv[3]))
 """
