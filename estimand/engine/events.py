@@ -35,7 +35,7 @@ _log = logging.getLogger("tensorflow")
 
 _Summary = tf.compat.v1.Summary
 _Event = tf.compat.v1.Event
-_FILE_PATTERN = "*tfevents*"
+_IN_NAME = "tfevents"
 _MOST_OPEN = 8
 
 
@@ -215,7 +215,12 @@ def write_eval_results(
 
 def event_files(directory: str | os.PathLike[str]) -> list[str]:
     """The event files of a directory, oldest first (their names begin with a time stamp)."""
-    return sorted(tf.io.gfile.glob(os.path.join(os.fspath(directory), _FILE_PATTERN)))
+    try:
+        names = tf.io.gfile.listdir(directory)
+    except tf.errors.NotFoundError:
+        return []
+    found = sorted(name for name in names if _IN_NAME in name)
+    return [os.path.join(os.fspath(directory), name) for name in found]
 
 
 def read_events(path: str) -> Iterator[Any]:

@@ -353,3 +353,11 @@ def test_a_file_closed_for_others_sake_is_followed_by_a_new_one(tmp_path: Path) 
     EventWriter.get(tmp_path / "0").scalar("loss", 1.0, step=2)
     EventWriter.get(tmp_path / "0").flush()
     assert read_scalars(tmp_path / "0") == {"loss": [(1, 0.0), (2, 1.0)]}
+
+
+def test_the_files_of_a_directory_whose_name_looks_like_a_pattern_are_found(tmp_path):
+    directory = tmp_path / "model[1]*"
+    EventWriter.get(directory).scalar("loss", 1.0, step=1)
+    EventWriter.get(directory).flush()
+    assert [Path(f).parent for f in event_files(directory)] == [directory]
+    assert event_files(tmp_path / "not there") == []

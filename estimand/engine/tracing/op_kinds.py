@@ -149,5 +149,6 @@ def with_others(
 
 def functions_called(node: Any) -> list[str]:
     """The names of the functions that an op is given."""
-    values = [value for _, value in sorted(node.attr.items())]
+    kinds = {name: value.WhichOneof("value") for name, value in node.attr.items()}
+    values = [node.attr[name] for name in sorted(kinds) if kinds[name] in ("func", "list")]
     return [f.name for value in values for f in (value.func, *value.list.func) if f.name]
