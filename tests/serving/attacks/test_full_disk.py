@@ -106,8 +106,8 @@ def test_requests_are_answered_and_logged_again_when_there_is_room(logging: Logg
 
 def test_what_needs_a_file_is_refused_and_nothing_else(logging: Logging) -> None:
     server = logging.server
-    with bystanders(server) as others, logging.full():
-        # A large body is read by a process of its own.
+    # A large body is read by a process of its own, and a profile takes memory, too.
+    with bystanders(server, growth=300 * 2**20) as others, logging.full():
         rows = [{"a": 1, "b": 2}] * 100_000
         url = server.url("/v1/models/two_inputs:predict")
         answer = requests.post(url, json={"instances": rows}, timeout=60)
