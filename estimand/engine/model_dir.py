@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import json
 import logging
 import os
@@ -49,6 +50,11 @@ def ensure_writable(directory: str | os.PathLike[str]) -> str:
         raise CheckpointWriteError(
             f"model_dir {directory!r} is not a path of a local or mounted file system: mount it, "
             "and give the path where it is mounted."
+        )
+    if glob.has_magic(directory):
+        raise CheckpointWriteError(
+            f"model_dir {directory!r} has one of * ? [ in its name, which TensorFlow takes for a "
+            "pattern: it would not find the checkpoints again. Give another model_dir."
         )
     try:
         os.makedirs(directory, exist_ok=True)

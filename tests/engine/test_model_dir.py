@@ -234,6 +234,12 @@ def test_address_of_an_object_store_is_told(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_name_in_which_tensorflow_would_not_find_checkpoints_is_refused(tmp_path):
+    with pytest.raises(CheckpointWriteError, match=r"runs\[1\].* has one of \* \? \[ in its name"):
+        ensure_writable(tmp_path / "runs[1]")
+    assert not list(tmp_path.iterdir())
+
+
 def test_errors_are_what_old_code_catches():
     assert issubclass(CheckpointWriteError, OSError)
     assert issubclass(ModelDirBusyError, EstimandError)
