@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from estimand.batch.chunks import Chunk, RowError
+from estimand.batch.chunks import Chunk, RowError, by_parts
 from estimand.core.errors import InputError
 from estimand.core.names import did_you_mean, listed
 from estimand.export.arrays import TensorInfo
@@ -25,8 +25,6 @@ from estimand.export.rows import (
 if TYPE_CHECKING:
     from estimand.export.loading import LoadedModel
 
-# What a single row may be the reason of. Anything else ends the shard.
-_FAULTS_OF_ROWS = (ValueError, TypeError, OverflowError)
 _T = TypeVar("_T")
 
 
@@ -109,21 +107,11 @@ class Answering:
                 )
 
     def answer(self, chunk: Chunk, encode: Callable[[Answers], _T]) -> Iterator[_T | RowError]:
-        """What `encode` makes of the answers, in the order of the rows.
+        """What `encode` makes of the answers, in the order of the rows."""
+        return by_parts(chunk, lambda part: encode(self.asked(part)))
 
-        A chunk that fails is halved until it is clear which rows are the reason.
-        """
-        try:
-            yield encode(self._asked(chunk))
-        except _FAULTS_OF_ROWS as error:
-            if len(chunk) == 1:
-                yield chunk.error(str(error) or type(error).__name__)
-                return
-            half = len(chunk) // 2
-            yield from self.answer(chunk.part(0, half), encode)
-            yield from self.answer(chunk.part(half, len(chunk)), encode)
-
-    def _asked(self, chunk: Chunk) -> Answers:
+    def asked(self, chunk: Chunk) -> Answers:
+        """The answers; ValueError, TypeError or OverflowError where there are none."""
         count, first = len(chunk), chunk.first
         inputs = chunk.inputs(self._signature, self._schema)
         outputs = called(self._signature, inputs, first, count)

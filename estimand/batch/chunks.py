@@ -5,14 +5,21 @@ from __future__ import annotations
 import base64
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from estimand.batch import columns
 from estimand.export.row_files import Row, Unreadable, each_row, parquet_tables
 from estimand.export.rows import AnySignature, inputs_of_rows
 from estimand.inputs.memory.tables import as_numbers
+from estimand.inputs.records import image_folders
 from estimand.inputs.records.reading import decode, values_of
+
+IMAGES = "images"  # the format of a folder of them
+_IMAGES_AT_ONCE = 64
+# What a single row may be the reason of. Anything else ends the shard.
+_FAULTS_OF_ROWS = (ValueError, TypeError, OverflowError)
+_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +116,10 @@ Chunk = Rows | Table
 def read_chunks(
     path: str, file_format: str, size: int, begin: int = 0, end: int | None = None
 ) -> Iterator[Chunk | RowError]:
-    """The rows of a file; of a Parquet file those from `begin` to `end`."""
+    """The rows of a file; of a Parquet file or folder of images those from `begin` to `end`."""
+    if file_format == IMAGES:
+        yield from _images(path, size, begin, end)
+        return
     if file_format == "parquet":
         for table in parquet_tables(path, size, begin, end):
             yield Table(table, begin)
@@ -127,3 +137,33 @@ def read_chunks(
             numbers, rows = zip(*good, strict=True)
             names = list(rows[0]) if file_format == "csv" else None
             yield Rows(rows, numbers, names)
+
+
+def _images(folder: str, size: int, begin: int, end: int | None) -> Iterator[Chunk | RowError]:
+    numbered = enumerate(image_folders.in_folders(folder)[begin:end], begin)
+    while batch := list(itertools.islice(numbered, min(size, _IMAGES_AT_ONCE))):
+        good: list[tuple[int, Row]] = []
+        for number, image in batch:
+            try:
+                good.append((number, image_folders.row_of(*image)))
+            except OSError as error:
+                yield RowError(number + 1, str(error), {"image/filename": image[0]})
+        if good:
+            numbers, rows = zip(*good, strict=True)
+            yield Rows(rows, numbers, list(rows[0]))
+
+
+def by_parts(chunk: Chunk, make: Callable[[Chunk], _T]) -> Iterator[_T | RowError]:
+    """What `make` gives, in the order of the rows.
+
+    A chunk that fails is halved until it is clear which rows are the reason.
+    """
+    try:
+        yield make(chunk)
+    except _FAULTS_OF_ROWS as error:
+        if len(chunk) == 1:
+            yield chunk.error(str(error) or type(error).__name__)
+            return
+        half = len(chunk) // 2
+        yield from by_parts(chunk.part(0, half), make)
+        yield from by_parts(chunk.part(half, len(chunk)), make)

@@ -8,7 +8,7 @@ from typing import Any
 
 from estimand.batch.plan import Job
 from estimand.batch.processes import ATTEMPTS, Outcome
-from estimand.batch.worker import Work
+from estimand.batch.worker import Worker
 from estimand.core.errors import BatchError, MissingExtraError
 
 LOCAL = "local"  # a cluster of this machine, which is started and ended with the job
@@ -17,7 +17,7 @@ LOCAL = "local"  # a cluster of this machine, which is started and ended with th
 def run(job: Job, numbers: Sequence[int], workers: int, address: str) -> Iterator[Outcome]:
     """Work on shards, and give what became of each as it is known.
 
-    Export, input and output have to be found under the same paths on every machine.
+    Model, input and output have to be found under the same paths on every machine.
     """
     ray = _ray()
     begun_here = not ray.is_initialized()
@@ -34,7 +34,7 @@ def _ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise MissingExtraError("predicting on Ray", "ray") from None
+        raise MissingExtraError("working on Ray", "ray") from None
     return ray
 
 
@@ -50,15 +50,15 @@ def _connect(ray: Any, address: str, workers: int) -> None:
 
 
 class _Team:
-    """Actors, each with the model loaded, and a shard at a time for each.
+    """Actors, each with what it needs loaded, and a shard at a time for each.
 
     A cluster may have room for some of them only: a shard is given to an actor that has begun.
     """
 
     def __init__(self, ray: Any, job: Job, count: int) -> None:
         self._ray = ray
-        self._arguments = (job.output, job.export, job.batch_size)
-        self._actor = ray.remote(max_restarts=0, num_cpus=1)(Work)
+        self._arguments = (job.output, job.task.for_workers())
+        self._actor = ray.remote(max_restarts=0, num_cpus=1)(Worker)
         self._idle: list[Any] = []
         self._running: dict[Any, tuple[int | None, Any]] = {}  # None: beginning
         self._deaths: collections.Counter[int | None] = collections.Counter()
@@ -75,7 +75,7 @@ class _Team:
         while found < len(numbers):
             while left and self._idle:
                 actor, number = self._idle.pop(), left.popleft()
-                self._running[actor.predict.remote(number)] = number, actor
+                self._running[actor.do.remote(number)] = number, actor
             (done,), _ = self._ray.wait(list(self._running))
             known, actor = self._running.pop(done)
             outcome = None
@@ -99,5 +99,5 @@ class _Team:
         if self._deaths[number] < ATTEMPTS:
             return None
         if number is None:
-            raise BatchError(f"Processes that are to predict do not come to begin: {error}")
+            raise BatchError(f"Processes do not come to begin: {error}")
         return Outcome(number, failure=f"{ATTEMPTS} processes died of it: {error}")

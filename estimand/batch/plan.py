@@ -1,8 +1,8 @@
 """What a job is to do, written down before it begins: so the next start goes on with the same.
 
-    output/predictions-00000-of-00004.parquet     the answers of a shard, whole
-    output/_errors/errors-00002-of-00004.jsonl    its rows that got none, where there are any
-    output/_job/plan.json                         the model, the files and the shards
+    output/predictions-00000-of-00004.parquet     what was made of a shard, whole
+    output/_errors/errors-00002-of-00004.jsonl    its rows that nothing could be made of, if any
+    output/_job/plan.json                         the task, the files and the shards
     output/_job/done-00000.json                   a shard is finished: how many rows it has
     output/_SUCCESS                               all are
 
@@ -12,43 +12,32 @@ Programs that read a folder of files leave out names that begin with `_` or `.`.
 from __future__ import annotations
 
 import dataclasses
-import glob
-import hashlib
 import json
 import os
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import tensorflow as tf
 
 from estimand.batch import files
-from estimand.batch.writing import ENDINGS
-from estimand.core.errors import InputError, NoModelError
-from estimand.core.names import did_you_mean
-from estimand.export import reading
-from estimand.export.holding import model_file
+from estimand.batch.chunks import IMAGES, Chunk
+from estimand.core.errors import InputError
 from estimand.export.row_files import format_of, is_remote, parquet_file
 from estimand.inputs.files import Paths, find_files
+from estimand.inputs.records import image_folders
 
 _PLAN = os.path.join("_job", "plan.json")
-_WHERE = "predict"
-_READERS = 16  # files whose sizes are asked for at the same time
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """What is asked for, and decides what the files of a job hold."""
-
-    signature: str | None = None
-    keep: tuple[str, ...] = ()
-    input_format: str | None = None
-    format: str | None = None
-    shard_rows: int = 2**18
+ROWS_PER_SHARD = 2**18
+_IMAGES_PER_SHARD = 2**10
+_READERS = 16  # files that are looked at at the same time
+_Given = TypeVar("_Given")
+_Found = TypeVar("_Found")
 
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """A file, or of a Parquet file the rows from `begin` to `end`."""
+    """A file, or of a Parquet file or a folder of images the rows from `begin` to `end`."""
 
     path: str
     format: str
@@ -56,28 +45,72 @@ class Shard:
     end: int | None
 
 
-@dataclasses.dataclass(frozen=True)
-class Job:
-    """A plan, where it is carried out, and with which version of the model."""
+class Writer(Protocol):
+    """A file being written."""
 
-    output: str
-    export: str
-    settings: Settings
-    model: str  # what its files are, wherever they are
-    inputs: tuple[tuple[str, int, int], ...]  # path, size, time
-    shards: tuple[Shard, ...]
-    batch_size: int = 1024
+    def write(self, encoded: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Work(Protocol):
+    """Makes a file of a shard. What can fail for a single row happens in `encode`."""
 
     @property
-    def format(self) -> str:
-        return self.settings.format or self.shards[0].format
+    def rows_at_once(self) -> int: ...
+
+    def open(self, path: str) -> Writer:
+        """A new file, for what `encode` gives from now on."""
+
+    def check_names(self, chunk: Chunk, where: str) -> None:
+        """InputError for names that cannot be right: that is no matter of single rows."""
+
+    def encode(self, chunk: Chunk) -> Any:
+        """What is written for these rows; ValueError, TypeError if that cannot be."""
+
+    def notes(self) -> dict[str, Any]:
+        """What else there is to be known of the file, beside the number of its rows."""
+
+
+class Task(Protocol):
+    """What is done with every shard."""
+
+    @property
+    def called(self) -> str:
+        """The function that was called, which messages name."""
+
+    @property
+    def makes(self) -> str:
+        """How the names of its files begin."""
+
+    def ending(self, of_input: str) -> str:
+        """How they end, if the input is of this format."""
+
+    def described(self) -> dict[str, Any]:
+        """All that decides what its files hold. `settings` are what a user has given."""
+
+    def for_workers(self) -> dict[str, Any]:
+        """What a process has to be told that works on it, beside the plan."""
+
+    def work(self, format_of_input: str) -> Work:
+        """In such a process: all that has to be loaded is loaded."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A plan, and where it is carried out."""
+
+    output: str
+    task: Task
+    inputs: tuple[tuple[str, int, int], ...]  # path, size, time
+    shards: tuple[Shard, ...]
 
     def path_of(self, what: str, number: int, ending: str) -> str:
         name = f"{what}-{number:05d}-of-{len(self.shards):05d}{ending}"
         return os.path.join(self.output, name)
 
-    def predictions(self, number: int) -> str:
-        return self.path_of("predictions", number, ENDINGS[self.format])
+    def file(self, number: int) -> str:
+        return self.path_of(self.task.makes, number, self.task.ending(self.shards[0].format))
 
     def errors(self, number: int) -> str:
         return self.path_of(os.path.join("_errors", "errors"), number, ".jsonl")
@@ -89,7 +122,7 @@ class Job:
     def success(self) -> str:
         return os.path.join(self.output, "_SUCCESS")
 
-    def finished(self) -> dict[int, dict[str, int]]:
+    def finished(self) -> dict[int, dict[str, Any]]:
         """What is known of shards that are done."""
         there = set(files.names_in(os.path.join(self.output, "_job")))
         numbers = [n for n in range(len(self.shards)) if os.path.basename(self.mark(n)) in there]
@@ -97,101 +130,78 @@ class Job:
         return {number: json.loads(text) for number, text in texts.items() if text}
 
 
-def make_job(
-    export: str | os.PathLike[str],
-    paths: Paths,
-    output: str | os.PathLike[str],
-    settings: Settings,
-    batch_size: int,
-) -> Job:
-    """The job in `output`, which is begun there if it has not been."""
+def folder_of(output: str | os.PathLike[str]) -> str:
     folder = os.fspath(output)
-    folder = folder if is_remote(folder) else os.path.abspath(folder)
-    found = [p if is_remote(p) else os.path.abspath(p) for p in find_files(_WHERE, paths)]
+    return folder if is_remote(folder) else os.path.abspath(folder)
+
+
+def files_of(called: str, paths: Paths, *, folders: bool = False) -> list[str]:
+    """The files that paths and patterns stand for; where `folders` will do, one of images."""
+    if folders and isinstance(paths, (str, os.PathLike)) and os.path.isdir(paths):
+        return [os.path.abspath(paths)]
+    found = find_files(called, paths)
+    return [path if is_remote(path) else os.path.abspath(path) for path in found]
+
+
+def cut(paths: Iterable[str], input_format: str | None, shard_rows: int | None) -> list[Shard]:
+    """Files, and parts of files of so many rows; None: of as many as are worth a process."""
+
+    def cut_one(path: str) -> list[Shard]:
+        return _shards(path, input_format, shard_rows)
+
+    return [shard for of_file in for_each(cut_one, paths) for shard in of_file]
+
+
+def for_each(look: Callable[[_Given], _Found], things: Iterable[_Given]) -> list[_Found]:
+    """Of many files at the same time, which may be far away."""
     with ThreadPoolExecutor(_READERS) as pool:
-        inputs = tuple(pool.map(_identity, found))
-        shards = [s for of_file in pool.map(lambda p: _shards(p, settings), found) for s in of_file]
-    known = _known(folder)
-    version = _version(os.fspath(export), known)
-    _check_names(version, settings)
-    job = Job(folder, version, settings, fingerprint(version), inputs, tuple(shards), batch_size)
+        return list(pool.map(look, things))
+
+
+def begin_or_go_on(
+    output: str, paths: list[str], shards: list[Shard], known: dict[str, Any] | None, task: Task
+) -> Job:
+    """The job in `output`, of which this is known; it is begun there if it has not been."""
+    job = Job(output, task, tuple(for_each(_identity, paths)), tuple(shards))
     if known is None:
         _begin(job)
     elif changed := _changes(known, _described(job)):
         raise InputError(
-            f"{folder} was begun with {changed}. Give another --output, or what was given then."
+            f"{output} was begun with {changed}. Give another directory, or what was given then."
         )
     return job
 
 
 def _identity(path: str) -> tuple[str, int, int]:
+    if os.path.isdir(path):
+        return (path, *image_folders.identity(path))
     found = tf.io.gfile.stat(path)
     return path, int(found.length), int(found.mtime_nsec)
 
 
-def _shards(path: str, settings: Settings) -> list[Shard]:
-    file_format = format_of(path, settings.input_format)
-    if file_format != "parquet":
+def _shards(path: str, input_format: str | None, shard_rows: int | None) -> list[Shard]:
+    file_format = _format(path, input_format)
+    if file_format == IMAGES:
+        rows = len(image_folders.in_folders(path))
+    elif file_format == "parquet":
+        with parquet_file(path) as file:
+            rows = file.metadata.num_rows
+    else:
         return [Shard(path, file_format, 0, None)]
-    with parquet_file(path) as file:
-        rows = file.metadata.num_rows
-    begins = range(0, max(rows, 1), settings.shard_rows)
-    return [Shard(path, file_format, b, min(b + settings.shard_rows, rows)) for b in begins]
+    size = shard_rows or (_IMAGES_PER_SHARD if file_format == IMAGES else ROWS_PER_SHARD)
+    begins = range(0, max(rows, 1), size)
+    return [Shard(path, file_format, begin, min(begin + size, rows)) for begin in begins]
 
 
-# ------------------------------------------------------------------ the model
-
-
-def _version(export: str, known: dict[str, Any] | None) -> str:
-    """The newest version; of a job that goes on, the one that it was begun with."""
-    newest = reading.find_version(export)
-    if known is None:
-        return newest
-    others = glob.glob(os.path.join(glob.escape(export), "[0-9]*"))
-    for version in [newest, *(path for path in others if model_file(path))]:
-        if fingerprint(version) == known["model"]:
-            return version
-    raise NoModelError(
-        f"The job was begun with {known['export']}, which is no longer in {export!r}. Give the "
-        "directory that has it, or begin anew with another --output."
-    )
-
-
-def fingerprint(export: str) -> str:
-    """Of the graph and the files it reads; the index has a checksum of each variable."""
-    base = glob.escape(export)
-    found = [
-        *glob.glob(os.path.join(base, "variables", "variables.index")),
-        *glob.glob(os.path.join(base, "assets", "**"), recursive=True),
-    ]
-    digest = hashlib.sha256()
-    for path in [str(model_file(export)), *sorted(filter(os.path.isfile, found))]:
-        with open(path, "rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
-
-
-def _check_names(export: str, settings: Settings) -> None:
-    """What would go wrong in every shard."""
-    signatures = {n: s for g in reading.read_meta_graphs(export) for n, s in g.signatures.items()}
-    if settings.signature not in (None, *signatures):
-        raise InputError(
-            f"There is no signature {settings.signature!r} in {export}. There are: "
-            f"{', '.join(sorted(signatures))}.{did_you_mean(str(settings.signature), signatures)}"
-        )
-    called = settings.signature or "serving_default"
-    outputs = signatures.get(called, {}).get("outputs", {})
-    twice = sorted(set(settings.keep) & set(outputs))
-    if twice:
-        raise InputError(
-            f"The column {twice[0]!r} cannot be kept: an output of the model has that name."
-        )
+def _format(path: str, input_format: str | None) -> str:
+    return IMAGES if os.path.isdir(path) else format_of(path, input_format)
 
 
 # ------------------------------------------------------------------ the file
 
 
-def _known(folder: str) -> dict[str, Any] | None:
+def known_of(folder: str) -> dict[str, Any] | None:
+    """The plan of the job that was begun there, if one was."""
     text = files.read_text(os.path.join(folder, _PLAN))
     if text is not None:
         return json.loads(text)
@@ -209,17 +219,21 @@ def _begin(job: Job) -> None:
         tf.io.gfile.makedirs(os.path.join(job.output, name))
     places = {path: i for i, (path, *_) in enumerate(job.inputs)}
     shards = [(places[shard.path], shard.begin, shard.end) for shard in job.shards]
-    text = json.dumps({**_described(job), "export": job.export, "shards": shards})
+    told = job.task.for_workers()
+    text = json.dumps({**_described(job), **told, "shards": shards})
     files.write_text(os.path.join(job.output, _PLAN), text)
 
 
 def _described(job: Job) -> dict[str, Any]:
-    kept = {"settings": dataclasses.asdict(job.settings), "model": job.model, "inputs": job.inputs}
+    kept = {"task": job.task.called, **job.task.described(), "inputs": job.inputs}
     return json.loads(json.dumps(kept))
 
 
 def _changes(known: dict[str, Any], asked: dict[str, Any]) -> str | None:
     """What a job was begun with that is not what is asked for now."""
+    begun = known.get("task", "predict")
+    if begun != asked["task"]:
+        return f"{begun}, and is now given to {asked['task']}"
     then, now = known["settings"], asked["settings"]
     for name, value in then.items():
         if now[name] != value:
@@ -237,14 +251,10 @@ def _what_happened(path: str, before: dict[str, Any], after: dict[str, Any]) -> 
     return "has changed since" if path in after else "is no longer there, or not given"
 
 
-def load_job(output: str, export: str, batch_size: int) -> Job:
+def load_job(output: str, task: Task, known: dict[str, Any]) -> Job:
     """The job that was begun there, for a process that works on it."""
-    known = _known(output)
-    assert known is not None, f"no job was begun in {output}"
-    settings = Settings(**{**known["settings"], "keep": tuple(known["settings"]["keep"])})
     inputs = tuple((path, size, time) for path, size, time in known["inputs"])
-    shards = [
-        Shard(inputs[i][0], format_of(inputs[i][0], settings.input_format), begin, end)
-        for i, begin, end in known["shards"]
-    ]
-    return Job(output, export, settings, known["model"], inputs, tuple(shards), batch_size)
+    given = known["settings"]["input_format"]
+    parts = [(inputs[place][0], begin, end) for place, begin, end in known["shards"]]
+    shards = [Shard(path, _format(path, given), begin, end) for path, begin, end in parts]
+    return Job(output, task, inputs, tuple(shards))

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from estimand.batch import files, processes
-from estimand.batch.plan import Job, Settings, make_job
-from estimand.batch.processes import Outcome
-from estimand.core import voice
-from estimand.core.errors import BatchError, InputError
+from estimand.batch.carrying_out import carry_out
+from estimand.batch.checks import check_formats, check_numbers
+from estimand.batch.plan import Job, begin_or_go_on, cut, files_of, folder_of, known_of
+from estimand.batch.predict_task import PredictTask, Settings
 from estimand.export.holding import Hold
 from estimand.export.row_files import FORMATS
 from estimand.inputs.files import Paths
-
-Engine = Callable[[Sequence[int]], Iterable[Outcome]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,35 +79,27 @@ def predict(
     >>> est.batch.predict("exports", "rows/*.parquet", "answers", workers=2)  # doctest: +SKIP
     Predicted(rows=1000000, errors=0, files=['/data/answers/predictions-00000-of-00004.parquet', …
     """
-    _check_formats(input_format=input_format, format=format)
-    _check_numbers(workers=workers, batch_size=batch_size, shard_rows=shard_rows)
+    check_formats("predict", set(FORMATS.values()), input_format=input_format, format=format)
+    check_numbers("predict", workers=workers, batch_size=batch_size, shard_rows=shard_rows)
     settings = Settings(signature, tuple(keep), input_format, format, shard_rows)
-    job = make_job(export, input, output, settings, batch_size)
-    with voice.speaking(), _held(job.export):
-        return _carried_out(job, _engine(job, workers, ray))
+    job, version = plan_job(export, input, output, settings, batch_size)
+    with _held(version):
+        done = carry_out(job, workers, ray)
+    return Predicted(done.rows, done.errors, done.files, done.error_files, done.done_before)
 
 
-def _engine(job: Job, workers: int, ray: str | None) -> Engine:
-    if ray is None:
-        return lambda numbers: processes.run(job, numbers, workers)
-    from estimand.batch import on_ray
-
-    return lambda numbers: on_ray.run(job, numbers, workers, ray)
-
-
-def _check_formats(**formats: str | None) -> None:
-    known = sorted(set(FORMATS.values()))
-    for name, chosen in formats.items():
-        if chosen not in (None, *known):
-            raise InputError(
-                f"predict: {name} must be one of {', '.join(known)}, given: {chosen!r}."
-            )
-
-
-def _check_numbers(**numbers: int) -> None:
-    for name, number in numbers.items():
-        if number < 1:
-            raise InputError(f"predict: {name} must be at least 1, given: {number!r}.")
+def plan_job(
+    export: str | os.PathLike[str],
+    input: Paths,
+    output: str | os.PathLike[str],
+    settings: Settings,
+    batch_size: int,
+) -> tuple[Job, str]:
+    """The job in `output`, begun there if it has not been, and the version that answers."""
+    folder, paths = folder_of(output), files_of("predict", input)
+    shards, known = cut(paths, settings.input_format, settings.shard_rows), known_of(folder)
+    task = PredictTask.chosen(os.fspath(export), settings, batch_size, known)
+    return begin_or_go_on(folder, paths, shards, known, task), task.export
 
 
 @contextlib.contextmanager
@@ -122,58 +110,3 @@ def _held(export: str) -> Iterator[None]:
         yield
     finally:
         hold.release()
-
-
-def _carried_out(job: Job, run: Engine) -> Predicted:
-    _remove_leftovers(job)
-    before = job.finished()
-    left = [number for number in range(len(job.shards)) if number not in before]
-    if before and left:
-        voice.tell("%d of %d shards are done already.", len(before), len(job.shards))
-    failed = [outcome for outcome in _told(run(left), len(left)) if outcome.failure]
-    _remove_leftovers(job)
-    if failed:
-        raise _failure(job, failed)
-    return _summary(job, len(before))
-
-
-def _told(outcomes: Iterable[Outcome], count: int) -> Iterator[Outcome]:
-    """With a line for about each tenth of them."""
-    rows = errors = 0
-    for done, outcome in enumerate(outcomes, 1):
-        rows += outcome.rows
-        errors += outcome.errors
-        if done * 10 // count > (done - 1) * 10 // count:
-            broken = f", {errors:,} without an answer" if errors else ""
-            voice.tell("%d of %d shards: %s rows%s.", done, count, f"{rows:,}", broken)
-        yield outcome
-
-
-def _failure(job: Job, failed: Sequence[Outcome]) -> BatchError:
-    first = failed[0]
-    shard = job.shards[first.number]
-    others = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-    return BatchError(
-        f"{len(failed)} of {len(job.shards)} shards could not be done. {shard.path}{others}: "
-        f"{first.failure}\nRun the same again: what is finished is kept."
-    )
-
-
-def _summary(job: Job, done_before: int) -> Predicted:
-    counts = job.finished()
-    numbers = range(len(job.shards))
-    broken = [job.errors(number) for number in numbers if counts[number]["errors"]]
-    done = Predicted(
-        sum(one["rows"] for one in counts.values()),
-        sum(one["errors"] for one in counts.values()),
-        [job.predictions(number) for number in numbers],
-        broken,
-        done_before,
-    )
-    files.write_text(job.success, json.dumps({"rows": done.rows, "errors": done.errors}))
-    return done
-
-
-def _remove_leftovers(job: Job) -> None:
-    for name in ("", "_job", "_errors"):
-        files.remove_leftovers(os.path.join(job.output, name))

@@ -103,7 +103,7 @@ class _Team:
                 return process
             last_words = process.last_words()
             process.end()
-        raise BatchError(f"Processes that are to predict do not come to begin{last_words}")
+        raise BatchError(f"Processes do not come to begin{last_words}")
 
     def _note_death(self, number: int, last_words: str) -> None:
         with self._lock:
@@ -120,7 +120,7 @@ class _Process:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - see end
         command = [sys.executable, "-m", "estimand.batch.worker"]
         self._process = subprocess.Popen(
-            [*command, job.output, job.export, str(job.batch_size)],
+            [*command, job.output, json.dumps(job.task.for_workers())],
             env=_environment(count),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -134,7 +134,7 @@ class _Process:
             return True
         if self._process.wait() < 0:
             return False
-        raise BatchError(f"A process that was to predict could not begin{self.last_words()}")
+        raise BatchError(f"A process could not begin{self.last_words()}")
 
     def ask(self, number: int) -> dict[str, Any] | None:
         """What it answers; None if it dies."""

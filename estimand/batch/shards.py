@@ -1,69 +1,66 @@
-"""One shard: read, answered, written, marked as finished."""
+"""One shard: read, worked on, written, marked as finished."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 from collections.abc import Iterator
+from typing import Any
 
 from estimand.batch import files
-from estimand.batch.answering import Answering, plain
-from estimand.batch.chunks import RowError, read_chunks
-from estimand.batch.plan import Job
-from estimand.batch.writing import Writer, json_line, open_writer
+from estimand.batch.answering import plain
+from estimand.batch.chunks import Chunk, RowError, by_parts, read_chunks
+from estimand.batch.plan import Job, Work
+from estimand.batch.writing import json_line
 
 
-@dataclasses.dataclass
-class Counts:
-    """Rows that were answered, and rows that could not be."""
+def do_shard(work: Work, job: Job, number: int) -> dict[str, int]:
+    """Write the file of a shard, and give its counts: rows that are in it, rows that could not be.
 
-    rows: int = 0
-    errors: int = 0
-
-
-def predict_shard(answering: Answering, job: Job, number: int) -> Counts:
-    """Write the answers of a shard. Its mark comes last: without it, all is done again."""
-    counts = Counts()
-    to_errors, to_predictions = job.errors(number), job.predictions(number)
-    with files.replacing(to_errors) as errors, files.replacing(to_predictions) as predictions:
-        _answer(answering, job, number, predictions, errors, counts)
-    if not counts.errors:
+    Its mark comes last: without it, all is done again.
+    """
+    to_errors, to_file = job.errors(number), job.file(number)
+    with files.replacing(to_errors) as errors, files.replacing(to_file) as file:
+        counts = _write(work, job, number, file, errors)
+    if not counts["errors"]:
         files.remove(job.errors(number))
-    files.write_text(job.mark(number), json.dumps(dataclasses.asdict(counts)))
+    files.write_text(job.mark(number), json.dumps({**counts, **work.notes()}))
     return counts
 
 
-def _answer(
-    answering: Answering, job: Job, number: int, predictions: str, errors: str, counts: Counts
-) -> None:
-    shard = job.shards[number]
-    writer = open_writer(predictions, job.format, answering.outputs, job.settings.keep)
-    with contextlib.closing(writer), open(errors, "w", encoding="utf-8") as broken:
-        for answer in _answers(answering, job, number, writer):
-            if isinstance(answer, RowError):
-                counts.errors += 1
-                broken.write(json_line({"file": shard.path, **_described(answer)}))
+def _write(work: Work, job: Job, number: int, file: str, errors: str) -> dict[str, int]:
+    counts = {"rows": 0, "errors": 0}
+    path = job.shards[number].path
+    with (
+        contextlib.closing(work.open(file)) as writer,
+        open(errors, "w", encoding="utf-8") as broken,
+    ):
+        for made in _made(work, job, number):
+            if isinstance(made, RowError):
+                counts["errors"] += 1
+                broken.write(json_line({"file": path, **_described(made)}))
             else:
-                rows, encoded = answer
-                counts.rows += rows
+                rows, encoded = made
+                counts["rows"] += rows
                 writer.write(encoded)
+    return counts
 
 
-def _answers(
-    answering: Answering, job: Job, number: int, writer: Writer
-) -> Iterator[tuple[int, object] | RowError]:
+def _made(work: Work, job: Job, number: int) -> Iterator[tuple[int, Any] | RowError]:
+    def make(chunk: Chunk) -> tuple[int, Any]:
+        return len(chunk), work.encode(chunk)
+
     shard = job.shards[number]
     names_are_known = False
-    chunks = read_chunks(shard.path, shard.format, job.batch_size, shard.begin, shard.end)
+    chunks = read_chunks(shard.path, shard.format, work.rows_at_once, shard.begin, shard.end)
     for chunk in chunks:
         if isinstance(chunk, RowError):
             yield chunk
             continue
         if not names_are_known:
-            answering.check_names(chunk, shard.path)
+            work.check_names(chunk, shard.path)
             names_are_known = True
-        yield from answering.answer(chunk, lambda answers: (answers.count, writer.encode(answers)))
+        yield from by_parts(chunk, make)
 
 
 def _described(error: RowError) -> dict[str, object]:

@@ -19,7 +19,7 @@ _ROWS_PER_GROUP = 65_536
 _BYTES_PER_GROUP = 2**26
 
 
-class Writer(Protocol):
+class AnswerWriter(Protocol):
     """A file being written. What can fail for a single row happens in `encode`."""
 
     def encode(self, answers: Answers) -> Any: ...
@@ -31,7 +31,7 @@ class Writer(Protocol):
 
 def open_writer(
     path: str, file_format: str, outputs: Mapping[str, TensorInfo], keep: Sequence[str]
-) -> Writer:
+) -> AnswerWriter:
     """A new file for answers with these outputs, and with columns kept of the input."""
     if file_format == "parquet":
         return _Parquet(path, outputs, keep)

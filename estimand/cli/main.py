@@ -132,6 +132,7 @@ ENTRIES = {
             "make": (
                 "estimand records make census.csv census.tfrecord",
                 "estimand records make images/ flowers.tfrecord --shards 4",
+                "estimand records make 'rows/*.parquet' records/ --workers 4",
             ),
             "show": ("estimand records show census.tfrecord --first 1",),
             "verify": ("estimand records verify 'data/*.tfrecord'",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import click
 
 from estimand.cli.group import FAILED, os_errors_in_a_sentence
 from estimand.cli.quiet import quiet_start
+from estimand.cli.ray_option import ray_option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,49 +30,74 @@ _compression = click.option(
     help="How the files are compressed; looked up in each file unless given.",
 )
 _files = click.argument("files", nargs=-1, required=True)
+_OF_ONE_FILE = ("shards", "delimiter")
+_OF_MANY = ("workers", "input_format", "shard_rows", "ray")
 
 
-@records.command(short_help="Write a CSV file or folders of images as TFRecords.")
+@records.command(short_help="Write CSV, JSON, Parquet files or folders of images as TFRecords.")
 @click.argument("source")
 @click.argument("target")
-@click.option("--shards", default=1, show_default=True, help="How many files to write.")
-@click.option(
-    "--compression",
-    type=click.Choice(["GZIP", "ZLIB"], case_sensitive=False),
-    help="None if left out.",
-)
+@click.option("--shards", type=click.IntRange(min=1), show_default="1",
+              help="How many files to write, of one file.")  # fmt: skip
+@click.option("--compression", type=click.Choice(["GZIP", "ZLIB"], case_sensitive=False),
+              help="None if left out.")  # fmt: skip
 @click.option("--delimiter", help="Of a CSV file, if it is not a comma.")
 @click.option("--kind", "kinds", multiple=True, metavar="NAME=KIND", help="bytes, float or int64.")
+@click.option("--workers", type=click.IntRange(min=1), show_default="1",
+              help="How many processes share the files.")  # fmt: skip
+@click.option("--input-format", type=click.Choice(["csv", "json", "parquet"]),
+              help="What the files are, if their endings do not tell.")  # fmt: skip
+@click.option("--shard-rows", type=click.IntRange(min=1), show_default="262144; of images 1024",
+              help="Into how many rows Parquet files and folders of images are cut.")  # fmt: skip
+@ray_option("Work")
 @click.pass_context
 def make(
-    context: click.Context,
-    source: str,
-    target: str,
-    shards: int,
-    compression: str | None,
-    delimiter: str | None,
-    kinds: Sequence[str],
+    context: click.Context, source: str, target: str, kinds: Sequence[str], **options: Any
 ) -> None:
-    """Write the CSV file or folder of image folders SOURCE as the TFRecord file TARGET."""
+    """Write the CSV file or folder of image folders SOURCE as the TFRecord file TARGET.
+
+    Where TARGET is a directory (it exists, or ends with a slash), SOURCE may be a pattern, of
+    Parquet and JSON files, too: each becomes a file there, in several processes, with statistics
+    beside them; the same command again, after whatever has happened, goes on with what is not
+    finished.
+    """
     wishes = {}
     for wish in kinds:
         name, equals, kind = wish.rpartition("=")
         if not equals:
             raise click.BadParameter(f"{wish!r} is not NAME=KIND.", param_hint="--kind")
         wishes[name] = kind
+    given = {name: value for name, value in options.items() if value is not None}
+    to_folder = target.endswith("/") or os.path.isdir(target)
+    for name in given:
+        if name in (_OF_ONE_FILE if to_folder else _OF_MANY):
+            what = "a file" if to_folder else "a directory: end it with a slash"
+            raise click.UsageError(f"--{name.replace('_', '-')} needs a TARGET that is {what}.")
     with os_errors_in_a_sentence():
-        from estimand.inputs.records import write
+        make_them = _make_many if to_folder else _make_one
+        make_them(context.obj["verbose"], source, target, kinds=wishes, **given)
 
-        written = write(
-            target,
-            source,
-            shards=shards,
-            compression=compression,
-            delimiter=delimiter,
-            kinds=wishes,
-        )
-    names = written.files[0] if shards == 1 else f"{written.files[0]} to {written.files[-1]}"
-    click.echo(f"{written.records:,} records in {names}")
+
+def _make_one(verbose: bool, source: str, target: str, **given: Any) -> None:
+    from estimand.inputs.records import write
+
+    written = write(target, source, **given)
+    first, *others = written.files
+    click.echo(f"{written.records:,} records in {first}{f' to {others[-1]}' if others else ''}")
+
+
+def _make_many(verbose: bool, source: str, target: str, **given: Any) -> None:
+    with quiet_start(verbose):
+        from estimand import batch
+    made = batch.make_records(source, target, **given)
+    count = len(made.files)
+    noun = "file" if count == 1 else "files"
+    click.echo(f"{made.records:,} records in {count:,} {noun} in {target}")
+    _print(_schema_table(made.schema))
+    click.echo(f"{os.path.join(target, '_statistics.json')} has more about their values.")
+    if made.errors:
+        where = os.path.join(target, "_errors")
+        click.echo(f"{made.errors:,} rows are no records; {where} says which, and why.", err=True)
 
 
 @records.command()

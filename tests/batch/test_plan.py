@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import estimand as est
-from estimand.batch.plan import Settings, fingerprint, load_job, make_job
+from estimand.batch.plan import known_of, load_job
+from estimand.batch.predict_task import PredictTask, Settings, fingerprint
+from estimand.batch.predicting import plan_job
 from tests.batch.conftest import rows_of, write_rows
 
 
@@ -23,7 +25,7 @@ def base(exports: dict[str, str], tmp_path: Path) -> Path:
 
 
 def plan(base: Path, paths: Any, out: Path, **settings: Any) -> Any:
-    return make_job(base, paths, out, Settings(**settings), 16)
+    return plan_job(base, paths, out, Settings(**settings), 16)[0]
 
 
 def test_what_was_planned_is_what_a_worker_finds(base: Path, tmp_path: Path) -> None:
@@ -34,21 +36,24 @@ def test_what_was_planned_is_what_a_worker_finds(base: Path, tmp_path: Path) -> 
     assert [(os.path.basename(s.path), s.begin, s.end) for s in job.shards] == [
         ("a.parquet", 0, 10), ("a.parquet", 10, 20), ("a.parquet", 20, 25), ("b.jsonl", 0, None),
     ]  # fmt: skip
-    assert load_job(job.output, job.export, 16) == job
+    known = known_of(job.output)
+    assert known is not None
+    task = PredictTask.of_plan(known, job.task.for_workers())
+    assert load_job(job.output, task, known) == job
     assert plan(base, paths, tmp_path / "out", shard_rows=10, keep=("id",)) == job
 
 
 def test_a_newer_version_does_not_get_into_a_job_that_goes_on(base: Path, tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.jsonl", rows_of(range(5)))
     first = plan(base, path, tmp_path / "out")
-    newer = base / str(int(os.path.basename(first.export)) + 1)
-    shutil.copytree(first.export, newer)
+    newer = base / str(int(os.path.basename(first.task.export)) + 1)
+    shutil.copytree(first.task.export, newer)
     (newer / "assets").mkdir(exist_ok=True)
     (newer / "assets" / "words.txt").write_text("another vocabulary")
-    assert fingerprint(str(newer)) != fingerprint(first.export)
-    assert plan(base, path, tmp_path / "out").export == first.export
-    assert plan(base, path, tmp_path / "other").export == str(newer)
-    shutil.rmtree(first.export)
+    assert fingerprint(str(newer)) != fingerprint(first.task.export)
+    assert plan(base, path, tmp_path / "out").task.export == first.task.export
+    assert plan(base, path, tmp_path / "other").task.export == str(newer)
+    shutil.rmtree(first.task.export)
     with pytest.raises(est.errors.NoModelError, match="no longer in"):
         plan(base, path, tmp_path / "out")
 

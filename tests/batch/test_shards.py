@@ -14,7 +14,7 @@ import tensorflow as tf
 import estimand as est
 from estimand.batch import processes
 from estimand.batch.plan import Job
-from estimand.batch.worker import Work
+from estimand.batch.worker import Worker
 from tests.batch.conftest import assert_right, expected, read_answers, rows_of, write_rows
 
 FORMATS = {"csv": ".csv", "json": ".jsonl", "parquet": ".parquet", "tfrecord": ".tfrecord"}
@@ -25,9 +25,9 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without processes: what they do is done here."""
 
     def run(job: Job, numbers: Sequence[int], workers: int) -> Iterator[processes.Outcome]:
-        work = Work(job.output, job.export, job.batch_size)
+        work = Worker(job.output, job.task.for_workers())
         for number in numbers:
-            yield processes.Outcome(number, **work.predict(number))
+            yield processes.Outcome(number, **work.do(number))
 
     monkeypatch.setattr(processes, "run", run)
 

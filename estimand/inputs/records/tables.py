@@ -7,7 +7,6 @@ import dataclasses
 import gzip
 import itertools
 import os
-import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
@@ -15,15 +14,13 @@ from typing import Any, TextIO
 import numpy as np
 
 from estimand.core.errors import InputError
-from estimand.inputs.records import columns, encoding
+from estimand.inputs.records import cells as cells_of_csv
+from estimand.inputs.records import columns, encoding, image_folders
 from estimand.inputs.records.columns import Column, ColumnError
 from estimand.inputs.records.files import MissingFileError
 
 _ROWS_PER_BLOCK = 4096
 _IMAGES_PER_BLOCK = 64
-_IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
-_WHOLE = re.compile(r"[+-]?\d+")
-_NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -265,45 +262,18 @@ def _parse_csv(
 
 def _typed(cells: Sequence[str], kind: str | None) -> list[Any]:
     """Whole numbers, numbers or text; an empty field is missing."""
-    filled = [cell for cell in cells if cell]
-    convert: Any = str
-    if kind == columns.BYTES:  # also where it looks like a number: 00501 keeps its zeros
-        pass
-    elif filled and all(map(_WHOLE.fullmatch, filled)):
-        convert = int
-    elif filled and all(map(_NUMBER.fullmatch, filled)):
-        convert = float
+    if kind != columns.BYTES:  # which keeps zeros, as of 00501
+        kind = cells_of_csv.kind_of([cell for cell in cells if cell])
+    convert: Any = {columns.INT64: int, columns.FLOAT: float, columns.BYTES: str}[kind]
     return [convert(cell) if cell else None for cell in cells]
 
 
 def _from_image_folders(folder: str, wishes: Wishes) -> Source:
-    classes = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
-    images = [
-        (os.path.join(folder, name, file), number, name)
-        for number, name in enumerate(classes)
-        for file in sorted(os.listdir(os.path.join(folder, name)))
-        if file.lower().endswith(_IMAGE_ENDINGS)
-    ]
-    if not images:
-        raise InputError(
-            f"records.write: {folder!r} holds no images. Expected one folder per class in it, "
-            f"with files that end in {', '.join(_IMAGE_ENDINGS)}; its folders: {classes}."
-        )
+    images = image_folders.in_folders(folder)
 
     def blocks() -> Iterator[Encoded]:
         for block in _in_blocks(images, _IMAGES_PER_BLOCK):
-            paths, labels, names = zip(*block, strict=True)
-            table = {
-                "image/encoded": [_contents(path) for path in paths],
-                "image/filename": [os.path.basename(path) for path in paths],
-                "image/class/label": list(labels),
-                "image/class/text": list(names),
-            }
+            table = _turned([image_folders.row_of(*image) for image in block])
             yield Encoded(len(block), *_encode(table, wishes, f"folder {folder!r}"))
 
     return Source(blocks(), len(images))
-
-
-def _contents(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
