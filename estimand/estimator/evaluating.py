@@ -12,6 +12,7 @@ import tensorflow as tf
 from estimand.core import voice
 from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
+from estimand.engine import time_spent
 from estimand.engine.distributed.distribution import distribution_of
 from estimand.engine.eager.run import EagerTrace
 from estimand.engine.events import write_eval_results
@@ -37,6 +38,7 @@ from estimand.export.deriving import TrainedOn
 from estimand.inputs.contract import ModelInput
 
 
+@time_spent.on(time_spent.EVALUATION)
 def evaluate(
     workspace: Workspace,
     input_fn: Callable[..., Any],

@@ -14,6 +14,7 @@ from estimand.core import expectations, voice
 from estimand.core.errors import ConfigError, NoCheckpointError, SpecError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
+from estimand.engine import time_spent
 from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.checkpoints.substitutes import substitutes
 from estimand.engine.model_dir import RunRecord
@@ -30,6 +31,7 @@ _log = logging.getLogger("tensorflow")
 _ORDER = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
 
 
+@time_spent.on(time_spent.EXPORTS)
 def export(
     workspace: Workspace,
     export_dir_base: str | os.PathLike[str],

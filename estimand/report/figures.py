@@ -155,6 +155,44 @@ def importances(ranking: Sequence[Importance], what: str) -> Any:
     return _laid_out(figure, x=what, height=max(220, 60 + 28 * len(shown)))
 
 
+def time_spent(runs: Mapping[str, Mapping[str, float]], kinds: Sequence[str]) -> Any:
+    """Seconds by kind, one bar for each run."""
+    go = _graph_objects()
+    unit, size = _unit(max(sum(seconds.values()) for seconds in runs.values()))
+    names = list(runs)[::-1]  # the first one at the top
+    figure = go.Figure()
+    for kind, colour in zip(kinds, COLOURS, strict=False):
+        seconds = [runs[name].get(kind, 0.0) for name in names]
+        shares = [
+            s / (sum(runs[name].values()) or 1) for s, name in zip(seconds, names, strict=True)
+        ]
+        figure.add_bar(
+            x=[s / size for s in seconds],
+            y=names,
+            customdata=shares,
+            name=kind,
+            orientation="h",
+            marker={"color": colour, "line": {"width": 0}},
+            showlegend=True,
+            hovertemplate="%{y}, "
+            + kind
+            + ": %{x:.4g} "
+            + unit
+            + " (%{customdata:.1%})<extra></extra>",
+        )
+    figure.update_yaxes(type="category")
+    _laid_out(figure, x=unit, height=130 + 44 * len(names))
+    above = {"orientation": "h", "y": 1, "yanchor": "bottom", "traceorder": "normal"}
+    return figure.update_layout(barmode="stack", margin_t=40, legend=above)
+
+
+def _unit(seconds: float) -> tuple[str, float]:
+    """In what to measure so long."""
+    if seconds < 600:
+        return "seconds", 1.0
+    return ("minutes", 60.0) if seconds < 7200 else ("hours", 3600.0)
+
+
 def as_html(figure: Any) -> str:
     """The figure as a piece of a page that has plotly's script already."""
     return figure.to_html(

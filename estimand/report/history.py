@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from estimand.core.errors import NoModelError
-from estimand.engine import events
+from estimand.engine import events, time_spent
 from estimand.engine.checkpoints import files
 from estimand.export import reading, versions
 
@@ -64,6 +64,7 @@ class History:
     checkpoints: list[Checkpoint]
     exports: list[Export]
     settings: dict[str, Any] = field(default_factory=dict)
+    time_spent: dict[str, float] = field(default_factory=dict)  # seconds by kind, of all calls
 
     @property
     def last_step(self) -> int:
@@ -112,6 +113,7 @@ def read(model_dir: str | os.PathLike[str], name: str | None = None) -> History:
         checkpoints=_checkpoints(directory, evaluations.get("", {})),
         exports=_exports(os.path.join(directory, "export")),
         settings=_settings(directory),
+        time_spent=time_spent.load(directory),
     )
     if not (history.training or history.evaluations or history.checkpoints):
         raise NoModelError(

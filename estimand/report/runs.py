@@ -6,6 +6,7 @@ import datetime
 import json
 from collections.abc import Iterable, Mapping
 
+from estimand.engine import time_spent
 from estimand.engine.progress.results import by_importance, foreground
 from estimand.report import figures
 from estimand.report.history import History
@@ -15,6 +16,10 @@ _SPEED = "global_step/sec"
 _RATE = "learning_rate"
 _SMALLER_IS_BETTER = ("loss", "error", "perplexity", "mse", "mae", "rmse")
 _MOST_CARDS = 24
+_OF_TIME = (
+    "input: steps waited for their batches. starting: input function, tracing, restoring, "
+    "compiling. looks: hooks. checkpoints: until training could go on."
+)
 
 
 def sections(histories: list[History]) -> list[Section]:
@@ -24,6 +29,7 @@ def sections(histories: list[History]) -> list[Section]:
         *(compared if len(histories) > 1 else ()),
         Section("evaluation", "Evaluation", list(_evaluation_cards(histories))),
         Section("training", "Training", list(_training_cards(histories)), _of_starts(histories)),
+        Section("time", "Where the time went", _time_cards([h for h in histories if h.time_spent])),
         Section("starts", "Starts", [_starts(item) for item in histories if item.starts]),
         Section(
             "checkpoints", "Checkpoints", [_checkpoints(h) for h in histories if h.checkpoints]
@@ -53,6 +59,38 @@ def _training_cards(histories: list[History]) -> Iterable[Card]:
         resumed = [start.step for start in histories[0].starts[1:]] if len(histories) == 1 else ()
         title = "steps per second" if tag == _SPEED else tag
         yield Card(title, figures.as_html(figures.curves(lines, resumed)), smooth=True)
+
+
+def _time_cards(histories: list[History]) -> list[Card]:
+    if not histories:
+        return []
+    by_run = {item.name: item.time_spent for item in histories}
+    kinds = list(time_spent.added([item.time_spent for item in histories]))
+    rows = [
+        [
+            Cell(item.name, "text"),
+            *(Cell(_duration(item.time_spent.get(kind))) for kind in kinds),
+            Cell(_duration(sum(item.time_spent.values()))),
+            Cell(_bound_by(item.time_spent)),
+        ]
+        for item in histories
+    ]
+    table = Table(["run", *kinds, "in all", "steps waited"], rows)
+    picture = figures.as_html(figures.time_spent(by_run, kinds))
+    return [Card("All calls of train", picture, table, _OF_TIME)]
+
+
+def _bound_by(seconds: Mapping[str, float]) -> str:
+    """How much of their time steps wait, and what that means.
+
+    >>> _bound_by({"input": 3.0, "steps": 1.0}), _bound_by({"input": 0.0, "steps": 1.0})
+    ('75 %: input-bound', '0 %: compute-bound')
+    """
+    share = time_spent.waiting_share(seconds)
+    if share is None:
+        return "not known"
+    bound = "input-bound" if time_spent.is_input_bound(seconds) else "compute-bound"
+    return f"{100 * share:.0f} %: {bound}"
 
 
 def _of_starts(histories: list[History]) -> str:
@@ -160,6 +198,21 @@ def _union(mappings: Iterable[Mapping[str, object]]) -> list[str]:
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{float(value):.6g}"
+
+
+def _duration(seconds: float | None) -> str:
+    """As a person says it.
+
+    >>> [_duration(s) for s in (0.0123, 3.456, 83, 7384)]
+    ['0.01 s', '3.46 s', '1:23 min', '2:03:04 h']
+    """
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return f"{seconds:.2f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d} h" if hours else f"{minutes}:{rest:02d} min"
 
 
 def _count(value: int | None) -> str:

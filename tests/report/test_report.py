@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from pathlib import Path
 
@@ -88,6 +89,33 @@ def test_several_runs_are_compared_and_the_best_marked(tmp_path: Path) -> None:
     text = Path(est.report.write(tmp_path / "r.html", [tmp_path / "a", tmp_path / "b"])).read_text()
     best = re.findall(r'<td class="best">([^<]*)</td>', text)
     assert best == ["0.3", "0.9"]
+
+
+def test_page_says_where_the_time_of_each_run_went(
+    trained: tuple[est.Estimator, Path], tmp_path: Path
+) -> None:
+    _, model_dir = trained
+    spent = history.read(model_dir).time_spent
+    assert {"starting", "input", "steps", "checkpoints", "evaluation"} <= spent.keys()
+    waiting, unknown = tmp_path / "waiting", tmp_path / "unknown"
+    for directory, seconds in ((waiting, {"input": 90, "steps": 10}), (unknown, {"steps": 7200})):
+        EventWriter.get(directory).scalar("loss", 1.0, 1)
+        EventWriter.get(directory).close()
+        (directory / "estimand_time.json").write_text(json.dumps({"seconds": seconds}))
+    text = Path(est.report.write(tmp_path / "r.html", [waiting, unknown])).read_text()
+    section = text[text.index('<section id="time">') :].partition("</section>")[0]
+    columns = re.findall(r"<th>([^<]*)</th>", section)
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", section)
+    assert columns == ["run", "input", "steps", "in all", "steps waited"]
+    assert cells[:5] == ["waiting", "1:30 min", "10.00 s", "1:40 min", "90 %: input-bound"]
+    assert cells[5:] == ["unknown", "", "2:00:00 h", "2:00:00 h", "not known"]
+
+
+def test_runs_that_noted_no_time_have_no_such_section(tmp_path: Path) -> None:
+    EventWriter.get(tmp_path).scalar("loss", 1.0, 1)
+    EventWriter.get(tmp_path).close()
+    text = Path(est.report.write(tmp_path / "r.html", [tmp_path])).read_text()
+    assert "Where the time went" not in text
 
 
 @pytest.mark.parametrize("directory", ["nowhere", "."])

@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.engine import time_spent
 from estimand.engine.checkpoints.graph_file import record_graph
 from estimand.engine.checkpoints.save_policy import SavePolicy
 from estimand.engine.events import EventWriter
@@ -92,6 +93,7 @@ class CheckpointTaker:
         """Whether there was training since the last one that did not move the global step."""
         return self._taken_at is not None and self._taken_at[1] != motionless
 
+    @time_spent.on(time_spent.CHECKPOINTS)
     def take(self, session: tf.compat.v1.Session, step: int, motionless: int = 0) -> bool:
         """Take one; True if a listener wants training to stop."""
         now = self._clock()
@@ -113,6 +115,7 @@ class CheckpointTaker:
                 stop = True
         return stop
 
+    @time_spent.on(time_spent.CHECKPOINTS)
     def end(self, session: tf.compat.v1.Session, step: int) -> None:
         """After the last one."""
         for listener in self.listeners:

@@ -57,6 +57,9 @@ class ServedProgram:
         """The result of the last step before the input ended."""
         return self._last_result
 
+    def seconds_waited(self) -> None:
+        """The workers wait, each for itself, while others are at work."""
+
     # Many steps
 
     def loop(self, feeder: WorkersInput, steps: int) -> tuple[Any, int]:

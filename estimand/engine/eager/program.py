@@ -15,6 +15,7 @@ from estimand.engine.feeding.feeder import Feeder
 from estimand.engine.hook_calls.fetching import FetchPlan
 from estimand.engine.hook_calls.runner import HookRunner
 from estimand.engine.running.program import StepResult
+from estimand.engine.running.waiting import Waiting
 from estimand.engine.tracing.batches import pack_batch
 
 
@@ -47,6 +48,7 @@ class EagerProgram:
         self._runner = runner
         self._session = session
         self._element_spec = element_spec
+        self._waiting = Waiting()
 
     @property
     def trace(self) -> EagerTrace:
@@ -78,13 +80,17 @@ class EagerProgram:
     def last_result(self) -> None:
         """Nothing happens behind the loop's back: it has seen every step."""
 
+    def seconds_waited(self) -> float | None:
+        return self._waiting.seconds()
+
     def _step(self, feeder: Feeder) -> list[tf.Tensor]:
         first, self.first_step = self.first_step, None
         if first is not None:
             batch, trace = first.batch, first.put_in_place()
             feeder.batches += 1
         else:
-            batch = feeder.next_batch()
+            with self._waiting.here():
+                batch = feeder.next_batch()
             trace = self._call(batch)
         if trace.mode == ModeKeys.TRAIN:
             self._runner.draws.advance()

@@ -111,7 +111,7 @@ class Feeder:
 
     def supply(self, steps: int) -> Supply:
         """Batches for the next `steps` steps or fewer, which are counted by who takes them."""
-        return Supply("iterator", [self.iterator], [self.handle], self._draw, steps)
+        return Supply("iterator", [self.iterator], [self.handle], self._draw, steps, waits=True)
 
     def _draw(self, given: Sequence[Any], number: tf.Tensor) -> list[tf.Tensor]:
         del number  # whichever comes next

@@ -18,7 +18,8 @@ class Supply:
 
     A function that was compiled for one runs on any of the same `form`: it is traced with
     `signature`, called with `values`, and draws its batches from what these have become in it.
-    With `by_number` a batch depends on nothing but its number.
+    With `by_number` a batch depends on nothing but its number; where it `waits`, on whether there
+    is one yet.
     """
 
     form: str
@@ -28,6 +29,7 @@ class Supply:
     steps: int
     first: int = 0
     by_number: bool = False
+    waits: bool = False
 
 
 def repeating(batch: Sequence[tf.Tensor], steps: int) -> Supply:

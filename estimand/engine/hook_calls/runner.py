@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
+from estimand.engine import time_spent
 from estimand.engine.hook_calls.cadence import Schedule
 from estimand.engine.hook_calls.fetching import FetchPlan
 from estimand.engine.tracing.built_model import BuiltModel
@@ -154,6 +155,7 @@ class HookRunner:
         due = [s.due_in(step, now) for s in self._schedules]
         return min((d for d in due if d is not None), default=None)
 
+    @time_spent.on(time_spent.LOOKS)
     def before_run(self, step: int, within: int, also: Any = None) -> Look | None:
         """Ask the hooks that are due within this block; None if none is.
 
@@ -187,6 +189,7 @@ class HookRunner:
         look.plan = self.session.plan(fetches)
         return look
 
+    @time_spent.on(time_spent.LOOKS)
     def after_run(self, look: Look, fetched: dict[int, Any], step: int) -> None:
         with self.session.trace.at_a_look():
             for index, (hook, context, _) in enumerate(look.contexts):
@@ -201,6 +204,7 @@ class HookRunner:
             if id(hook) in looked:
                 schedule.looked(step, now)
 
+    @time_spent.on(time_spent.LOOKS)
     def end(self) -> None:
         with self.session.trace.as_default():
             for hook in self.hooks:

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
+from estimand.engine import time_spent
 
 PLAIN = "plain"
 SINGLE_THREAD = "single_thread"
@@ -39,6 +40,7 @@ class Compiled:
     Takes the dense components of its arguments, returns the flat list of its outputs.
     """
 
+    @time_spent.on(time_spent.STARTING)
     def __init__(self, build: Callable[..., Any], block_mode: str, *args: Any) -> None:
         def results(*given: Any) -> Any:
             return tf.nest.map_structure(_without_type_of_shapes, build(*given))

@@ -33,6 +33,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
+from estimand.engine import time_spent
 from estimand.engine.checkpoints.taking import CheckpointTaker
 from estimand.engine.distribution import Team
 from estimand.engine.feeding.feeder import Feeder
@@ -76,6 +77,9 @@ class Program(Protocol):
 
     def last_result(self) -> float | None:
         """The loss of the last step before the input ended inside a block, where that is known."""
+
+    def seconds_waited(self) -> float | None:
+        """How long steps have waited for batches since the program was made; None: unknown."""
 
 
 class ReadyRun(Protocol):
@@ -199,6 +203,7 @@ class TrainingLoop:
         self._last_checkpoint()
         self._hooks.end()
 
+    @time_spent.on(time_spent.STEPS)
     def _run_blocks(self) -> None:
         while not self._finished():
             steps = self._block_length()

@@ -28,6 +28,7 @@ from estimand.engine.running.compiled import (
     Compiled,
 )
 from estimand.engine.running.pace import Pace
+from estimand.engine.running.waiting import Waiting
 from estimand.engine.tracing import effects
 from estimand.engine.tracing.trace import Trace
 
@@ -50,7 +51,10 @@ class StepResult:
 
 
 class StepProgram:
-    """Runs `targets` of a trace once per batch; `result` (a scalar tensor) is what it reports."""
+    """Runs `targets` of a trace once per batch; `result` (a scalar tensor) is what it reports.
+
+    `times_input`: note how long steps wait for their batches.
+    """
 
     def __init__(
         self,
@@ -59,6 +63,7 @@ class StepProgram:
         result: tf.Tensor,
         *,
         block_mode: str = PLAIN,
+        times_input: bool = False,
     ) -> None:
         self.trace = trace
         self.block_mode = block_mode
@@ -70,6 +75,7 @@ class StepProgram:
         self._counts: dict[int, tf.Tensor] = {}
         # Holds the result of the last finished step, for inputs that may end inside a block.
         self._last_result: tf.Variable | None = None
+        self._waiting = Waiting(wanted=times_input)
         self.expect_batches_of(None)
         # By the shapes of a batch, and where it is taken from.
         self._wholes: dict[tuple[str, str], whole_loop.WholeLoop] = {}
@@ -85,23 +91,27 @@ class StepProgram:
         self._before_steps()
         left = steps
         while left > 0:
-            supply = feeder.supply(left)
+            with self._waiting.here():
+                supply = feeder.supply(left)
             now = min(supply.steps, self._most_steps(supply))
-            with self.trace.usage:
-                result, global_step = self._run(supply, now, self.block_mode)
+            timed = self._waiting.is_due(supply, at_once=self.block_mode == XLA)
+            with self.trace.usage, self._waiting.around_call(now, timed=timed):
+                result, global_step = self._run(supply, now, self.block_mode, timed=timed)
             feeder.batches += now
             left -= now
         return result, int(global_step)
 
-    def _run(self, supply: Supply, steps: int, block_mode: str) -> list[tf.Tensor]:
+    def _run(
+        self, supply: Supply, steps: int, block_mode: str, *, timed: bool = False
+    ) -> list[tf.Tensor]:
         """So many steps in one call: the result of the last one, and the global step."""
 
         def build(*args: Any) -> Any:
             *given, first, count = args
-            result = self._steps(supply, given, first, count, block_mode)
+            result = self._steps(supply, given, first, count, block_mode, timed=timed)
             return result, self.trace.global_step.read_value()
 
-        key = ("loop", supply.form, block_mode, self._last_result is not None)
+        key = ("loop", supply.form, block_mode, self._last_result is not None, timed)
         counts = self._count(supply.first), self._count(steps)
         compiled = self._function(key, build, block_mode, *supply.signature, *counts)
         return compiled(*supply.values, *counts)
@@ -113,6 +123,10 @@ class StepProgram:
     def last_result(self) -> float | None:
         """The result of the last step before the input ended inside a block."""
         return None if self._last_result is None else float(self._last_result.numpy())
+
+    def seconds_waited(self) -> float | None:
+        """How long steps have waited for their batches since the program was made."""
+        return self._waiting.seconds()
 
     def try_out(self, supply: Supply, steps: int, block_mode: str) -> tf.Tensor:
         """Run `steps` steps in one call, as `loop` would."""
@@ -186,18 +200,22 @@ class StepProgram:
         first: tf.Tensor,
         steps: tf.Tensor,
         block_mode: str,
+        *,
+        timed: bool = False,
     ) -> tf.Tensor:
         if block_mode == XLA:
             if supply.by_number:
                 return self._whole(supply).build(supply, given, first, steps)
             stack = self._stacked
-            batches = whole_loop.stack(stack, lambda number: supply.draw(given, number), steps)
+            draw = lambda number: supply.draw(given, number)  # noqa: E731
+            batches = self._taken(lambda: whole_loop.stack(stack, draw, steps), timed)
             return self._whole(stack).build(stack, batches, tf.constant(0), steps)
         last = first + steps
 
         def body(index: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             place = self.trace.stop.in_loops(self._place_step)
-            result = place(supply.draw(given, index), rewrite_for(block_mode))
+            batch = self._taken(lambda: supply.draw(given, index), timed)
+            result = place(batch, rewrite_for(block_mode))
             if self._last_result is not None:
                 self._last_result.assign(result)
             return index + 1, result
@@ -228,12 +246,14 @@ class StepProgram:
         keep_batch = looked_at in self._give_their_batch
         if self.block_mode == XLA and not feeds:
             return self._look_and_step(feeder, plan, keep_batch)
-        supply = feeder.supply(1)
+        with self._waiting.here():
+            supply = feeder.supply(1)
         first = self._count(supply.first)
+        timed = self._waiting.is_due(supply, at_once=True)
 
         def build(*args: Any) -> Any:
             given, (number, *values) = args[: len(supply.values)], args[len(supply.values) :]
-            batch = supply.draw(given, number)
+            batch = self._taken(lambda: supply.draw(given, number), timed)
             return self._step(batch, plan, feeds, values, keep_batch)
 
         key = (plan.key, supply.form, tuple(f.name for f in feeds), keep_batch)
@@ -279,7 +299,8 @@ class StepProgram:
     # bit of the variables. What is fetched is computed beside it.
 
     def _look_and_step(self, feeder: Feeder, plan: FetchPlan, keep_batch: bool) -> StepResult:
-        supply = feeder.in_hand()
+        with self._waiting.here():
+            supply = feeder.in_hand()
         fetches = [f for f in plan.graph_fetches if not any(f is t for t in self.targets)]
 
         def build(*args: Any) -> Any:
@@ -313,6 +334,9 @@ class StepProgram:
         return [v for v in variables if any(w.name in both for w in effects.writes_to(graph, [v]))]
 
     # Shared
+
+    def _taken(self, take: Callable[[], list[tf.Tensor]], timed: bool) -> list[tf.Tensor]:
+        return self._waiting.timed(take) if timed else take()
 
     def _before_steps(self) -> None:
         if self.trace.draws is not None:

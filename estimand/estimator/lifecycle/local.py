@@ -24,8 +24,10 @@ import tensorflow as tf
 from estimand.core import voice
 from estimand.core.handles import EstimatorHandle
 from estimand.core.spec import EvalSpec, TrainSpec
+from estimand.engine import time_spent
 from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.hook_calls.cadence import Cadence
+from estimand.engine.model_dir import anchored
 from estimand.estimator.lifecycle.closing import best_exporter, tell_the_end
 from estimand.estimator.lifecycle.evaluator import (
     SpecEvaluator,
@@ -268,17 +270,19 @@ class LocalEvaluation:
                 self._estimator.model_dir,
             )
             return
-        trained = self._started
-        for evaluator in self._evaluators:
-            if evaluator.path != path:
-                was_done = not trained and any(
-                    e.checkpoint == os.path.basename(path)
-                    for e in evaluator.earlier_evaluations(2**62)
-                )
-                self._evaluate_by(evaluator, path)
-                evaluator.export(final=self._is_final(evaluator.step), again=was_done)
-            elif self._is_final(evaluator.step):
-                evaluator.export(final=True)
+        with time_spent.counted(anchored(self._estimator.model_dir)):
+            for evaluator in self._evaluators:
+                self._finish(evaluator, path)
+
+    def _finish(self, evaluator: SpecEvaluator, path: str) -> None:
+        if evaluator.path != path:
+            was_done = not self._started and any(
+                e.checkpoint == os.path.basename(path) for e in evaluator.earlier_evaluations(2**62)
+            )
+            self._evaluate_by(evaluator, path)
+            evaluator.export(final=self._is_final(evaluator.step), again=was_done)
+        elif self._is_final(evaluator.step):
+            evaluator.export(final=True)
 
     def results(self) -> tuple[Any, Any]:
         """(metrics, exports) of a single `EvalSpec`; dicts of these by name for a list."""

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.config import RunConfig
-from estimand.engine import block_mode
+from estimand.engine import block_mode, time_spent
 from estimand.engine.feeding.feeder import Feeder
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.running import gates
@@ -62,6 +62,7 @@ class BlockModeChoice:
             self._keep(start_step)
             return None
 
+        @time_spent.on(time_spent.STARTING)
         def choose(batch: list[tf.Tensor]) -> None:
             program.block_mode = block_mode.measure(
                 program,

@@ -82,7 +82,8 @@ def prepare(begun: Begun, input_fn: TrainingInput) -> TracedRun:
         position = InputPosition(feeder, given.dataset, resumable=resumable)
 
     def program() -> StepProgram:
-        return StepProgram(trace, [trace.spec.train_op, *trace.step_effects], trace.spec.loss)
+        targets = [trace.spec.train_op, *trace.step_effects]
+        return StepProgram(trace, targets, trace.spec.loss, times_input=True)
 
     return TracedRun(
         begun=begun,

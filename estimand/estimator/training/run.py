@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from estimand.core import voice
+from estimand.engine import time_spent
 from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.checkpoints.saving import ModelSaver, v1_saver
 from estimand.engine.events import EventWriter
@@ -16,6 +17,7 @@ from estimand.engine.hook_calls.runner import HookRunner
 from estimand.engine.progress.progress import Progress
 from estimand.engine.running.interrupts import Interrupts
 from estimand.engine.running.loop import TrainingLoop
+from estimand.engine.time_spent import TimeSpent
 from estimand.engine.tracing.trace import Trace
 from estimand.estimator.run_context import NO_STEPS, in_use, keep_policy
 from estimand.estimator.training.checkpoint_graph import graph_file
@@ -26,7 +28,11 @@ from estimand.estimator.training.prepared import Prepared, Wishes
 _log = logging.getLogger("tensorflow")
 
 
-def run(prepared: Prepared, wishes: Wishes) -> None:
+# A shorter run is over before its input could be made any faster.
+_SECONDS_WORTH_A_WORD = 5.0
+
+
+def run(prepared: Prepared, wishes: Wishes, spent: TimeSpent) -> None:
     """Train until the target, the end of input, a hook's wish or a signal."""
     begun = prepared.begun
     target = wishes.target(prepared.start_step)
@@ -37,10 +43,14 @@ def run(prepared: Prepared, wishes: Wishes) -> None:
         in_use(begun.workspace, saver, interrupts),
         _progress(prepared, target) as line,
     ):
+        spent.waits_are_noted_by(prepared.program.seconds_waited)
         loop = _train(prepared, wishes, target, saver, interrupts, line.update)
-        saver.wait()
+        with time_spent.on(time_spent.CHECKPOINTS):
+            saver.wait()
         begun.distribution.ended(prepared.trace.stop, interrupts)
     _finish(prepared, loop.last_loss, saver, interrupted=interrupts.received is not None)
+    if begun.distribution.leads and begun.workspace.config.progress is not False:
+        _tell_of_waiting(spent.seconds())
     interrupts.leave(loop.global_step(), saved=saver.last_path is not None)
 
 
@@ -107,6 +117,17 @@ def _progress(prepared: Prepared, target: int | None) -> Progress:
             about=voice.PROGRESS,
         )
     return Progress(target, start, progress)
+
+
+def _tell_of_waiting(seconds: Mapping[str, float]) -> None:
+    waited, share = seconds.get(time_spent.INPUT, 0.0), time_spent.waiting_share(seconds)
+    if share is not None and waited >= _SECONDS_WORTH_A_WORD and time_spent.is_input_bound(seconds):
+        voice.tell(
+            "input-bound: %.0f %% of the time of the steps went by waiting for batches. Prepare "
+            "them in parallel, .map(..., num_parallel_calls=tf.data.AUTOTUNE), or write them once "
+            "as TFRecords; more in the documentation, under Speeding up input.",
+            100 * share,
+        )
 
 
 def _finish(prepared: Prepared, loss: Any, saver: ModelSaver, *, interrupted: bool) -> None:

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from estimand.core.errors import ConfigError
+from estimand.engine import time_spent
 from estimand.engine.checkpoints import api as checkpoints
+from estimand.engine.model_dir import anchored
 from estimand.engine.running import faults
 from estimand.estimator.run_context import NO_STEPS
 from estimand.estimator.training import eagerly, in_process, multi_worker, parameter_servers
@@ -36,9 +38,11 @@ def train(workspace: Workspace, input_fn: Callable[..., Any], wishes: Wishes) ->
         if distribution.team.from_chief([done])[0]:
             _tell_that_all_is_done(workspace, latest, wishes.max_steps)
             return
+        where = anchored(workspace.model_dir) if distribution.leads else None
         begun = begin(workspace, distribution, latest)
         given = TrainingInput(begun, input_fn)
         with (
+            time_spent.counted(where) as spent,
             workspace.live.training(),
             faults.told_plainly(lambda: given.given, eager=eager),
         ):
@@ -47,7 +51,7 @@ def train(workspace: Workspace, input_fn: Callable[..., Any], wishes: Wishes) ->
             except eagerly.NoBatchError:
                 _log.warning(NO_STEPS)
                 return
-            run(prepared, wishes)
+            run(prepared, wishes, spent)
 
 
 def _prepare(begun: Begun, given: TrainingInput) -> Prepared:
