@@ -31,7 +31,7 @@ class TrackingHook(EvaluationWatcher):
 
     Given to `train` or in a TrainSpec. A training that is resumed goes on with the same run: its id
     is kept in model_dir. Should the tracker fail, one warning says so, and the training goes on
-    without it. A `train` that raises leaves the run open; `train_and_evaluate` ends it as failed.
+    without it. A training that raises ends the run as failed.
 
     Args:
       tracker: `est.tracking.MLflow(...)`, `est.tracking.WeightsAndBiases(...)`, or one of your
@@ -83,6 +83,10 @@ class TrackingHook(EvaluationWatcher):
     def end(self, session: tf.compat.v1.Session) -> None:
         if not self._more_to_come:
             self._close(INTERRUPTED if self._is_interrupted() else FINISHED)
+
+    def failed(self, error: BaseException) -> None:
+        if not self._more_to_come:
+            self.closed(error)
 
     # In train_and_evaluate, which goes on after it
 

@@ -120,6 +120,43 @@ def test_failed_training_is_told_as_failed(tmp_path: Path) -> None:
     assert tracker.told[-1] == ("end", "failed")
 
 
+@pytest.mark.parametrize("error", [OSError("no disk"), tf.errors.DataLossError(None, None, "")])
+def test_failed_train_is_told_as_failed_and_may_go_on(error: Exception, tmp_path: Path) -> None:
+    class Failing(est.SessionRunHook):
+        def after_run(self, context: Any, values: Any) -> None:
+            raise error
+
+    tracker, trained = Noted(), estimator(tmp_path)
+    hook = est.tracking.TrackingHook(tracker, trained)
+    with pytest.raises(type(error)):
+        trained.train(line.endless, hooks=[hook, Failing()], max_steps=8)
+    assert tracker.of("end") == [("failed",)]
+    trained.train(line.endless, hooks=[hook], max_steps=8)
+    assert [run_id for run_id, _ in tracker.of("start")] == [None, "run-1"]
+    assert tracker.of("end") == [("failed",), ("finished",)]
+
+
+def test_train_that_fails_before_its_hooks_begin_opens_no_run(tmp_path: Path) -> None:
+    def broken() -> tf.data.Dataset:
+        raise OSError("no data")
+
+    tracker, trained = Noted(), estimator(tmp_path)
+    with pytest.raises(OSError, match="no data"):
+        trained.train(broken, hooks=[est.tracking.TrackingHook(tracker, trained)])
+    assert tracker.told == []
+
+
+def test_the_error_of_the_training_is_the_one_told(tmp_path: Path) -> None:
+    class Failing(est.SessionRunHook):
+        def after_run(self, context: Any, values: Any) -> None:
+            raise OSError("no disk")
+
+    trained = estimator(tmp_path)
+    hook = est.tracking.TrackingHook(Noted(fails_at="end"), trained)
+    with pytest.raises(OSError, match="no disk"):
+        trained.train(line.endless, hooks=[hook, Failing()], max_steps=8)
+
+
 def test_interrupted_training_is_told_as_such(tmp_path: Path) -> None:
     class Interrupted(est.SessionRunHook):
         def after_run(self, context: Any, values: Any) -> None:

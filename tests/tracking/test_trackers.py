@@ -117,6 +117,33 @@ def track_with_mlflow(server: str, directory: str) -> None:
         assert model.predict(rows)["y"] == pytest.approx([w, 2 * w], rel=1e-5)
 
 
+class Failing(est.SessionRunHook):
+    def after_run(self, context: Any, values: Any) -> None:
+        raise OSError("no disk")
+
+
+def fail(tracker: Any, model_dir: Path) -> None:
+    trained = estimator(model_dir)
+    hook = est.tracking.TrackingHook(tracker, trained)
+    with pytest.raises(OSError, match="no disk"):
+        trained.train(line.endless, hooks=[hook, Failing()], max_steps=4)
+
+
+def test_mlflow_has_a_training_that_raised_as_failed(tmp_path: Path) -> None:
+    pytest.importorskip("mlflow")
+    apart("fail_with_mlflow", tmp_path)
+
+
+def fail_with_mlflow(directory: str) -> None:
+    import mlflow
+
+    address = f"sqlite:///{directory}/mlflow.db"
+    fail(est.tracking.MLflow(address, "lines"), Path(directory) / "line")
+    client = mlflow.MlflowClient(address)
+    [found] = client.search_runs([client.get_experiment_by_name("lines").experiment_id])
+    assert found.info.status == "FAILED" and found.info.end_time is not None
+
+
 def test_mlflow_asks_rows_of_a_model_that_takes_examples(tmp_path: Path) -> None:
     pytest.importorskip("mlflow")
     apart("ask_rows_of_examples", tmp_path)
@@ -163,6 +190,19 @@ def test_weights_and_biases_offline_files_have_the_run(tmp_path: Path) -> None:
     }
     assert config["adam.rate"] == "0.1"
     assert [record.exit.exit_code for record in told if record.HasField("exit")] == [0, 0]
+
+
+def fail_with_wandb(directory: str) -> None:
+    tracker = est.tracking.WeightsAndBiases("lines", mode="offline", directory=directory)
+    fail(tracker, Path(directory) / "line")
+
+
+def test_weights_and_biases_have_a_training_that_raised_as_failed(tmp_path: Path) -> None:
+    pytest.importorskip("wandb")
+    apart("fail_with_wandb", tmp_path)
+    [file] = tmp_path.rglob("*.wandb")
+    exits = [record.exit.exit_code for record in _records(file) if record.HasField("exit")]
+    assert exits == [1]
 
 
 def _records(path: Path) -> Iterator[Any]:

@@ -58,7 +58,8 @@ class LoopBound:
 
     - `bind(loop)`, called before `begin` with the running loop,
     - `stop_step`, a global step that training must not pass,
-    - `check(loss, step)`, called with the loss at the end of every block.
+    - `check(loss, step)`, called with the loss at the end of every block,
+    - `failed(error)`, called when the run ends by an error, which comes to no `end`.
 
     Only marked hooks are asked for these, so that a user's hook may use the names freely.
     """
@@ -70,6 +71,9 @@ class LoopBound:
 
     def check(self, loss: float, step: int) -> None:
         """Look at the loss of the last step."""
+
+    def failed(self, error: BaseException) -> None:
+        """Leave things in order."""
 
 
 class HookSession(Protocol):
@@ -209,6 +213,11 @@ class HookRunner:
         with self.session.trace.as_default():
             for hook in self.hooks:
                 hook.end(self.session)
+
+    def failed(self, error: BaseException) -> None:
+        """Tell the hooks that can hear of it."""
+        for hook in self.bound:
+            hook.failed(error)
 
 
 def _merge_feeds(feed_dict: dict[Any, Any], more: dict[Any, Any] | None) -> None:

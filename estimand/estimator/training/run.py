@@ -82,8 +82,10 @@ def _train(
     )
     try:
         loop.run()
-    except tf.errors.OpError:
-        prepared.tell_failure()
+    except BaseException as error:
+        if isinstance(error, tf.errors.OpError):
+            prepared.tell_failure()
+        runner.failed(error)
         raise
     finally:
         if runner.graph_changed and isinstance(trace, Trace):
