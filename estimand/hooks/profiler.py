@@ -47,6 +47,7 @@ class ProfilerHook(LoopHook):
         self._show_memory = show_memory
         self._next_step: int | None = None
         self._profiling = False
+        self._marked: Any = None  # what tells the profile where its step begins and ends
         self._warned = False
         self._look(cadence)
 
@@ -59,10 +60,11 @@ class ProfilerHook(LoopHook):
 
     def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> Any:
         if self._called_when_due(run_context.session):
-            self._start()
-            return None
-        if self._next_step is not None and self._timer.should_trigger_for_step(self._next_step):
-            self._start()
+            self._start(self._step_now(run_context.session))
+        elif self._next_step is not None and self._timer.should_trigger_for_step(self._next_step):
+            self._start(self._next_step)
+        # Also where nobody reads it: a step with something to fetch is run by itself. Of one in a
+        # loop, TensorBoard does not find where it begins.
         return _train.SessionRunArgs(self._global_step_tensor)
 
     def after_run(
@@ -82,7 +84,7 @@ class ProfilerHook(LoopHook):
         # The input may have ended in the very step that was to be profiled.
         self._stop()
 
-    def _start(self) -> None:
+    def _start(self, step: int) -> None:
         try:
             tf.profiler.experimental.start(self._output_dir or ".")
         except tf.errors.AlreadyExistsError:
@@ -94,8 +96,11 @@ class ProfilerHook(LoopHook):
             self._warned = True
         else:
             self._profiling = True
+            self._marked = tf.profiler.experimental.Trace("train", step_num=step, _r=1)
+            self._marked.__enter__()
 
     def _stop(self) -> None:
         if self._profiling:
             self._profiling = False
+            self._marked.__exit__(None, None, None)
             tf.profiler.experimental.stop()
