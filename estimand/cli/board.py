@@ -71,6 +71,8 @@ def board(
     # The folder above several model_dirs is what TensorBoard takes itself.
     above = None if len(model_dirs) != 1 else os.path.abspath(model_dirs[0])
     is_linked = above is None or above in found
+    if made is None or not made.estimator.params:
+        _tell_of_parameters(found)
     _tell_of_profiles(found, is_linked)
     if not only_write:
         with _folder_of(found) if is_linked else contextlib.nullcontext(above) as folder:
@@ -112,6 +114,13 @@ def _found(directory: str) -> Iterator[str]:
     if not found:
         raise nothing
     yield from found
+
+
+def _tell_of_parameters(directories: Sequence[str]) -> None:
+    from estimand.report import history
+
+    if not any(history.read(directory).parameters() for directory in directories):
+        click.echo("The HParams page stays empty: no run was made with Estimator(params={...}).")
 
 
 def _tell_of_profiles(directories: Sequence[str], is_linked: bool) -> None:

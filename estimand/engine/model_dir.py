@@ -265,6 +265,7 @@ _KINDS: dict[str, tuple[type, str]] = {
     "input_seed": (int, "an integer"),
     "input_order": (int, "an integer"),
     "onednn_in_all_graphs": (bool, "true, false"),
+    "params": (dict, "an object"),
 }
 
 
@@ -279,6 +280,7 @@ class RunRecord:
       input_seed: of the order of the input, for the call under way or interrupted.
       input_order: by which rule the order of rows in memory follows from it.
       onednn_in_all_graphs: whether TensorFlow used oneDNN by itself.
+      params: of the last call, for who compares runs.
       extra: entries that this version does not know, written back as they came.
 
     >>> import tempfile
@@ -294,6 +296,7 @@ class RunRecord:
     input_seed: int | None = None
     input_order: int | None = None
     onednn_in_all_graphs: bool | None = None
+    params: dict[str, Any] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:

@@ -81,9 +81,10 @@ class History:
         return {tag: curve.values[-1] for tag, curve in curves.items() if curve.values}
 
     def parameters(self) -> dict[str, Any]:
-        """What the newest export says it was made with, in one level."""
-        cards = [export.card for export in self.exports if export.card.get("params")]
-        return dict(in_one_level(cards[-1]["params"])) if cards else {}
+        """What the last call of train was made with, or else the newest export, in one level."""
+        cards = [export.card["params"] for export in self.exports if export.card.get("params")]
+        noted = self.settings.get("params") or (cards[-1] if cards else None)
+        return dict(in_one_level(noted)) if noted else {}
 
 
 def read(model_dir: str | os.PathLike[str], name: str | None = None) -> History:

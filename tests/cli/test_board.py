@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from estimand.cli.board import _folder_of, _free_name, _start, _tell_of_profiles
 from estimand.cli.main import main
+from estimand.engine.events import EventWriter
 
 
 def test_without_a_directory_it_says_what_to_type() -> None:
@@ -47,6 +48,15 @@ def test_server_that_cannot_start_is_a_failure(
     with pytest.raises(SystemExit) as ended:
         _start(str(tmp_path), "localhost", None)
     assert ended.value.code == 1
+
+
+@pytest.mark.parametrize(("record", "told"), [("{}", True), ('{"params": {"units": 8}}', False)])
+def test_runs_without_parameters_are_told(record: str, told: bool, tmp_path: Path) -> None:
+    EventWriter.get(tmp_path).scalar("loss", 1.0, 1)
+    EventWriter.get(tmp_path).close()
+    (tmp_path / "estimand_run.json").write_text(record)
+    result = CliRunner().invoke(main, ["board", str(tmp_path), "--only-write"])
+    assert result.exit_code == 0 and ("HParams page stays empty" in result.output) == told
 
 
 def test_profiles_that_would_not_be_seen_are_told(

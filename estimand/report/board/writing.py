@@ -58,7 +58,7 @@ def write(
     if estimator is not None and input_fn is not None:
         # A file of its own: it stays when the others are written again without a program.
         with _replacing(item, FILE_OF_ANSWERS):
-            _record_parameters(estimator.params)
+            _record_parameters(estimator.params, item)
             answers.record(estimator, input_fn, rows, item)
     return os.path.join(item.directory, FILE)
 
@@ -77,19 +77,21 @@ def _replacing(item: History, name: str) -> Iterator[None]:
 
 def _record(item: History) -> None:
     _write(layout.summary(item))
-    _record_parameters(item.parameters())
+    _record_parameters(item.parameters(), item)
     cards = [Path(export.directory, EXTRA_FOLDER, "model_card.md") for export in item.exports]
     for newest in [card for card in cards if card.exists()][-1:]:
         tf.summary.text("model_card", newest.read_text("utf-8"))
 
 
-def _record_parameters(params: Any) -> None:
+def _record_parameters(params: Any, item: History) -> None:
     from tensorboard.plugins.hparams import api as hparams
 
     if params:
         given = params.values() if isinstance(params, HParams) else params
         flat = history.in_one_level(given)
-        _write(hparams.hparams_pb({name: _plain(value) for name, value in flat}))
+        # What the page calls the run: without a name it would be a number in hexadecimals.
+        run = os.path.join(*Path(item.directory).parts[-2:])
+        _write(hparams.hparams_pb({name: _plain(value) for name, value in flat}, trial_id=run))
 
 
 def _write(summary: Any) -> None:

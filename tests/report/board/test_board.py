@@ -122,6 +122,30 @@ def test_parameters_are_hparams(read: EventAccumulator) -> None:
     assert told["hidden"].string_value == "[4, 2]"
 
 
+def test_parameters_of_a_run_without_an_export_are_hparams_under_its_name(tmp_path: Path) -> None:
+    params = est.HParams(units=3, rate=0.5)
+    for given, number in ((params, 3), ({"units": 4, "weights": np.zeros(1000), "f": print}, 4)):
+        model_dir = tmp_path / f"units{number}"
+        estimator = est.Estimator(
+            plain_model_fn, str(model_dir), est.RunConfig(progress=False), given
+        )
+        estimator.train(lambda: tf.data.Dataset.from_tensors({"x": 1.0}), max_steps=1)
+        est.report.write_board(model_dir)
+        accumulator = EventAccumulator(str(model_dir))
+        accumulator.Reload()
+        content = accumulator.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+        told = plugin_data_pb2.HParamsPluginData.FromString(content).session_start_info
+        assert told.group_name == f"{tmp_path.name}/units{number}"
+        assert told.hparams["units"].number_value == number
+        assert sorted(told.hparams) == (["rate", "units"] if number == 3 else ["units"])
+
+
+def plain_model_fn(features: Any, labels: Any, mode: str, params: Any) -> est.EstimatorSpec:
+    weight = v1.get_variable("weight", [], initializer=tf.zeros_initializer())
+    loss = tf.square(weight - features["x"])
+    return est.EstimatorSpec(mode, loss=loss, train_op=est.minimize("SGD", loss))
+
+
 def test_rows_of_an_embedding_have_the_words_of_its_vocabulary(shown: Path) -> None:
     from google.protobuf import text_format
 
