@@ -17,11 +17,27 @@ from estimand.compat import detection
 @functools.cache
 def file_asks(path: str) -> bool:
     """Whether a file of Python uses `tf.contrib`."""
+    return detection.asks_for_contrib(_source(path))
+
+
+@functools.cache
+def tensorflow_1_for(path: str) -> Any:
+    """The TensorFlow 1 that a file gets; its version goes with what it shows of contrib."""
+    from estimand.compat.v1 import view
+
+    if file_asks(path):
+        return view.tf
+    if detection.looks_for_contrib(_source(path)):
+        return view.tf_for_either
+    return view.tf_without_contrib
+
+
+def _source(path: str) -> str:
     try:
         with open(path, encoding="utf-8") as file:
-            return detection.asks_for_contrib(file.read())
+            return file.read()
     except (OSError, UnicodeDecodeError):
-        return False
+        return ""
 
 
 def finder(name: str, before: Callable[[str], Any] | None) -> Callable[[str], Any]:

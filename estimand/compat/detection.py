@@ -65,6 +65,25 @@ def asks_for_contrib(source: str) -> bool:
     return any(name.partition(".")[0] == "contrib" for name in names)
 
 
+def looks_for_contrib(source: str) -> bool:
+    """Whether a program looks for `tf.contrib` without needing it: it has a way to do without.
+
+    >>> looks_for_contrib("import tensorflow as tf\\nOLD = hasattr(tf, 'contrib')")
+    True
+    """
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except SyntaxError:
+        return False
+    found = any(
+        getattr(node, "attr", None) == "contrib"
+        or (isinstance(node, ast.Constant) and node.value == "contrib")
+        or (isinstance(node, ast.ImportFrom) and "contrib" in _imported_from(node))
+        for node in nodes
+    )
+    return found and not asks_for_contrib(source)
+
+
 def only_names_of(wanted: Any, other: Any, source: str) -> list[str]:
     """The names a program uses that one TensorFlow has and the other has not."""
     return [

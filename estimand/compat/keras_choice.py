@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from estimand.compat import detection
 from estimand.compat.program_files import program_files
 from estimand.core.errors import ConfigError
 
@@ -50,7 +51,17 @@ def signs_of_keras_2(source: str) -> list[Sign]:
         tree = ast.parse(source)
     except SyntaxError:
         return []
-    return signs_in_tree(tree) if "keras" in source else []
+    if "keras" not in source:
+        return []
+    return [*signs_in_tree(tree), *_signs_of_its_tensorflow(source)]
+
+
+def _signs_of_its_tensorflow(source: str) -> Iterator[Sign]:
+    """Where there was `tf.contrib`, `tf.keras` was Keras 2."""
+    names = detection.names_of_tensorflow(source)
+    if any(name.startswith("keras") for name in names) and detection.asks_for_contrib(source):
+        line = next(n for n, text in enumerate(source.splitlines(), 1) if "contrib" in text)
+        yield Sign(line, "tf.contrib beside tf.keras")
 
 
 def signs_in_tree(tree: ast.AST) -> list[Sign]:

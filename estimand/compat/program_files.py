@@ -39,15 +39,23 @@ def program_files(
         except (OSError, UnicodeDecodeError):
             continue
         read[str(file)] = source
-        waiting += _modules_beside(source, Path(directory or first.parent), file.parent)
+        waiting += _modules_beside(source, Path(directory or first.parent), file)
     return read
 
 
-def _modules_beside(source: str, *folders: Path) -> Iterator[Path]:
+def package_of(file: Path) -> Path | None:
+    """The folder of the whole package that a file belongs to."""
+    around = [folder for folder in file.parents if (folder / "__init__.py").is_file()]
+    return around[-1] if around else None
+
+
+def _modules_beside(source: str, directory: Path, file: Path) -> Iterator[Path]:
+    """What a file imports of the program, and of its own package, wherever that is installed."""
     try:
         nodes = list(detection.walk_what_is_not_tried(ast.parse(source)))
     except SyntaxError:
         return
+    package = package_of(file)
     for node in nodes:
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -56,6 +64,9 @@ def _modules_beside(source: str, *folders: Path) -> Iterator[Path]:
             module = node.module or ""
             names = [module, *(f"{module}.{a.name}".strip(".") for a in node.names)]
         for name in filter(None, names):
+            folders = [directory, file.parent]
+            if package is not None and name.partition(".")[0] == package.name:
+                folders.append(package.parent)
             for folder in folders:
                 place = folder.joinpath(*name.split("."))
                 yield place.with_suffix(".py")

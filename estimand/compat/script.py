@@ -88,10 +88,7 @@ class _Imports:
             return imported
         if not self._wants_v1(globals or {}):
             return imported
-        from estimand.compat.v1.view import tf, tf_without_contrib
-
-        asks = contrib_visibility.file_asks(str((globals or {}).get("__file__")))
-        return tf if asks else tf_without_contrib
+        return contrib_visibility.tensorflow_1_for(str((globals or {}).get("__file__")))
 
     def _wants_v1(self, importer: dict[str, Any]) -> bool:
         path = importer.get("__file__")

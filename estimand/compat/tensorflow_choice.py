@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 
 from estimand.compat import detection
-from estimand.compat.program_files import program_files
+from estimand.compat.program_files import package_of, program_files
 
 _log = logging.getLogger("estimand")
 # How files come by a TensorFlow whose version they do not name.
@@ -58,7 +58,7 @@ class TensorFlowChoice:
             self._note_program_of_v1(source, names)  # one that it finds in a way not seen before
         if names or _only_in_v2(source):
             return names
-        return self._names_of_program if own else _names_of_package(_package_of(Path(path)))
+        return self._names_of_program if own else _names_of_package(package_of(Path(path)))
 
     def _note_program_of_v1(self, source: str, names: list[str]) -> None:
         """If these names show that it is one."""
@@ -84,12 +84,6 @@ def _names_of_package(folder: Path | None) -> list[str]:
     found = [_only_in_v1(source) for source in sources if _PLAIN_IMPORT.search(source)]
     wanting = [names for names in found if names]
     return wanting[0] if 2 * len(wanting) > len(found) else []
-
-
-def _package_of(file: Path) -> Path | None:
-    """The folder of the whole package that a file belongs to."""
-    around = [folder for folder in file.parents if (folder / "__init__.py").is_file()]
-    return around[-1] if around else None
 
 
 def _read(path: Path) -> str:

@@ -18,6 +18,8 @@ from estimand.core.names import missing_key
 from estimand.core.tracebacks import users_line
 from estimand.inputs.structure import describe
 
+# Not where it is a size that varies, (None, 3), or an argument nobody gave, mask=None.
+_ABOUT_NONE = re.compile(r"(?<!, )(?<!=)\bNone(?!,)")
 _OF_A_V1_OPTIMIZER = ("minimize", "compute_gradients", "get_updates")
 _OF_A_TRAINER = re.compile(r"\.(fit|evaluate|predict|train_on_batch|test_on_batch)\(")
 # Of messages of TensorFlow and Keras.
@@ -102,7 +104,7 @@ def _no_labels(error: Exception, labels: Any, mode: str) -> Exception | None:
     if labels is not None:
         return None
     line = users_line(error)
-    about_none = "None" in str(error) or (line is not None and "labels" in line.text)
+    about_none = _ABOUT_NONE.search(str(error)) or (line is not None and "labels" in line.text)
     if not isinstance(error, (ValueError, TypeError, AttributeError)) or not about_none:
         return None
     if mode != ModeKeys.PREDICT:

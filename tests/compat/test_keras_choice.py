@@ -22,6 +22,7 @@ from estimand.compat import keras_choice
         ("self.w = self.add_weight('w', shape=[2])", "add_weight('name', ...)"),
         ("tf.keras.backend.get_session()", "keras.backend.get_session"),
         ("from tensorflow.python.keras import layers", "import tensorflow.python.keras"),
+        ("tf.contrib.layers.flatten(x)", "tf.contrib beside tf.keras"),
     ],
 )
 def test_what_only_keras_2_runs_is_found(line: str, sign: str) -> None:
@@ -43,6 +44,24 @@ def test_modules_beside_the_script_are_read(tmp_path: Path) -> None:
     module.write_text("from tensorflow import keras\nkeras.optimizers.Adam(lr=1e-3)\n")
     ((path, sign),) = keras_choice.signs_in_program(tmp_path / "train.py")
     assert (path, sign.line) == (str(module.resolve()), 2)
+
+
+def test_what_only_looks_for_contrib_is_no_sign() -> None:
+    source = "import tensorflow as tf\ntf.keras.layers.Dense(1)\nif hasattr(tf, 'contrib'):\n"
+    assert keras_choice.signs_of_keras_2(source + "    tf.contrib.layers.flatten(x)\n") == []
+
+
+def test_a_package_that_is_installed_elsewhere_is_read(tmp_path: Path) -> None:
+    package, elsewhere = tmp_path / "installed" / "nets", tmp_path / "work"
+    (package / "bin").mkdir(parents=True)
+    elsewhere.mkdir()
+    for folder in (package, package / "bin"):
+        (folder / "__init__.py").write_text("")
+    (package / "bin" / "main.py").write_text("import other\nfrom nets import small\n")
+    for module in (package / "small.py", package.parent / "other.py"):
+        module.write_text("from tensorflow import keras\nkeras.optimizers.Adam(lr=1e-3)\n")
+    found = keras_choice.signs_in_program(package / "bin" / "main.py", str(elsewhere))
+    assert [path for path, _ in found] == [str((package / "small.py").resolve())]
 
 
 def test_there_are_two() -> None:

@@ -91,3 +91,14 @@ def test_a_module_is_found_before_its_package_can_be_imported(
     (tmp_path / "package" / "task.py").touch()
     monkeypatch.chdir(tmp_path)
     assert module_file("package.task") == str(tmp_path / "package" / "task.py")
+
+
+def test_the_version_is_that_of_the_names(tmp_path: Path) -> None:
+    (tmp_path / "new.py").write_text(NEW + "version = tf.__version__\n")
+    (tmp_path / "main.py").write_text(
+        "import new\n" + OLD + "print(tf.__version__, tf.VERSION, tf.version.VERSION)\n"
+        "assert new.version.startswith('2.') and tf.version.GRAPH_DEF_VERSION > 1000\n"
+    )
+    done = forked.run(["-m", "estimand", "run", tmp_path / "main.py"])
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.splitlines()[-1] == "1.15.5 1.15.5 1.15.5"

@@ -193,6 +193,16 @@ def test_a_metric_that_compare_fn_misspells_is_told_at_the_first_evaluation(tmp_
 # Labels
 
 
+def test_a_size_that_varies_is_not_taken_for_missing_labels(tmp_path: Path) -> None:
+    def model_fn(features, labels, mode):
+        raise ValueError("expected axis -1 to be 10, got shape (None, 1), mask=None")
+
+    model = est.Estimator(model_fn, str(tmp_path), config())
+    with pytest.raises(ValueError, match="expected axis -1 to be 10") as told:
+        next(model.predict(batches))
+    assert "labels" not in said(told.value)
+
+
 @pytest.mark.parametrize("how", ["keras", "v1", "cast"])
 def test_labels_are_used_in_predict(tmp_path: Path, how: str) -> None:
     def model_fn(features, labels, mode):

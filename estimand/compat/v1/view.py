@@ -51,7 +51,6 @@ _REPLACED: dict[str, Any] = {
     "__file__": tensorflow.__file__,
     "__path__": tensorflow.__path__,
     "__spec__": tensorflow.__spec__,
-    "__version__": tensorflow.__version__,
     "compat": tensorflow.compat,
     "estimator": _estimator(),
     "keras": View(
@@ -62,6 +61,14 @@ _REPLACED: dict[str, Any] = {
     "layers": layers,
     "nn": nn,
 }
-tf: Any = View("tensorflow", tensorflow.compat.v1, **_REPLACED, contrib=contrib)
-# For files that do not use contrib: libraries tell TensorFlow 1 by its presence.
-tf_without_contrib: Any = View("tensorflow", tensorflow.compat.v1, **_REPLACED)
+# What programs ask to learn which of their two ways to go: the one of the names that they find.
+_OF_VERSION_1: dict[str, Any] = {
+    "__version__": "1.15.5",
+    "VERSION": "1.15.5",
+    "version": View("tensorflow.version", tensorflow.version, VERSION="1.15.5"),
+}
+_V1: Any = tensorflow.compat.v1
+tf: Any = View("tensorflow", _V1, **_REPLACED, **_OF_VERSION_1, contrib=contrib)
+tf_without_contrib: Any = View("tensorflow", _V1, **_REPLACED, **_OF_VERSION_1)
+# For files that look whether there is contrib, and have a way to do without: it is for version 2.
+tf_for_either: Any = View("tensorflow", _V1, **_REPLACED, __version__=tensorflow.__version__)

@@ -106,6 +106,38 @@ def test_importing_the_package_does_not_load_tensorflow() -> None:
     assert "'layers'" in done.stdout
 
 
+@pytest.mark.parametrize("shape", [[None, 2], (None, 2), tf.TensorShape([None, 2])])
+def test_built_by_hand_a_layer_is_called_with_what_it_has(graph: tf.Graph, shape: Any) -> None:
+    layer = layers.Dense(3, name="output")
+    layer.build(shape)
+    assert layer.built and names(layer.variables) == ["output/kernel:0", "output/bias:0"]
+    outputs = layer(placeholder(2))
+    assert names(v1.global_variables()) == ["output/kernel:0", "output/bias:0"]
+    ones = [v1.assign(variable, tf.ones_like(variable)) for variable in layer.variables]
+    with v1.Session() as session:
+        session.run(ones)
+        np.testing.assert_array_equal(session.run(outputs, {"Placeholder:0": [[1, 2]]}), [[4] * 3])
+
+
+def test_convolution_and_normalization_are_built_by_hand(graph: tf.Graph) -> None:
+    convolution, normalization = layers.Conv2D(4, 3), layers.BatchNormalization()
+    convolution.build([None, 8, 8, 2])
+    normalization.build([None, 5])
+    assert [v.shape.as_list() for v in convolution.variables] == [[3, 3, 2, 4], [4]]
+    assert normalization.gamma.shape.as_list() == [5]
+
+
+def test_a_subclass_adds_to_what_its_base_class_builds(graph: tf.Graph) -> None:
+    class Scaled(layers.Dense):
+        def build(self, input_shape: Any) -> None:
+            super().build(input_shape)
+            self.scale = self.add_weight("scale", [])
+
+    layer = Scaled(3, name="scaled")
+    layer.build([None, 2])
+    assert names(layer.variables) == ["scaled/kernel:0", "scaled/bias:0", "scaled/scale:0"]
+
+
 # --- what may be given
 
 

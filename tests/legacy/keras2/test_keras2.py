@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from estimand.engine.checkpoints.contents import CheckpointContents
+from tests import forked
 
 REPOSITORY = Path(__file__).parents[3]
 pytestmark = pytest.mark.skipif(
@@ -141,3 +142,12 @@ def test_an_optimizer_that_takes_gradients_its_own_way_is_asked_for_them(
     found: dict[str, Any],
 ) -> None:
     assert found["w"] == [-2.0]  # and not by the 50 of the second example
+
+
+def test_a_layer_made_before_is_copied_in_the_model_function(tmp_path: Path) -> None:
+    """`copy.deepcopy(layer)` of a program with graphs, in which Keras 2 has layers of a kind."""
+    done = forked.run(
+        ["-m", "estimand", "run", "--keras=2", Path(__file__).parent / "copied_layer.py", tmp_path]
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "all done" in done.stdout

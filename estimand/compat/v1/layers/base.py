@@ -13,6 +13,7 @@ The rules that old code depends on, and where they are kept:
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable
@@ -73,11 +74,17 @@ class Layer:
         self._losses: list[tuple[Any, Any]] = []
         self._updates: list[tuple[Any, Any]] = []
         self._scope: Any = None
+        self._is_being_built = False
         if scope:
             with v1.variable_scope(scope) as captured:
                 self._scope = captured
 
     # --- what subclasses write
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "build" in vars(cls):
+            cls.build = _ending_built(cls.build)  # type: ignore[method-assign]
 
     def build(self, input_shape: Any) -> None:
         """Make the variables; called once, before the first `call`."""
@@ -143,7 +150,7 @@ class Layer:
         if self._dtype is None and tensors:
             self._dtype = tf.as_dtype(tensors[0].dtype)
         self.build(tf.nest.map_structure(lambda tensor: tensor.shape, inputs))
-        self.built = True
+        self.built = True  # also where a subclass writes no `build`
 
     def _penalize_activity(self, inputs: Any, outputs: Any) -> None:
         if self.activity_regularizer is None:
@@ -319,6 +326,28 @@ class Layer:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} layer {self.name!r}>"
+
+
+def _ending_built(build: Callable[..., None]) -> Callable[..., None]:
+    """A `build` that may be called by hand, `layer.build([None, 8])`, in place of the first call.
+
+    Within a `build` that calls the one of its base class, the layer is not built yet.
+    """
+
+    @functools.wraps(build)
+    def building(self: Any, input_shape: Any) -> None:
+        if self._is_being_built:
+            build(self, input_shape)
+            return
+        self._dtype = self._dtype or tf.float32
+        self._is_being_built = True
+        try:
+            build(self, input_shape)
+        finally:
+            self._is_being_built = False
+        self.built = True
+
+    return building
 
 
 class _LayerScope:

@@ -71,6 +71,7 @@ class ConvolutionBase(Layer):
 
     def settle_channels(self, input_shape: Any) -> int:
         """The number of input channels, from now on demanded of every input."""
+        input_shape = tf.TensorShape(input_shape)
         channels = input_shape[self.channel_axis] if input_shape.rank is not None else None
         if channels is None:
             raise LayerError(

@@ -70,7 +70,7 @@ class Dense(Layer):
                 f"Received: dtype={self.dtype.name}. "
                 "Convert the inputs first: tf.cast(inputs, tf.float32)."
             )
-        size = self._last_dimension(input_shape)
+        size = self._last_dimension(tf.TensorShape(input_shape))
         self.input_spec = InputSpec(min_ndim=2, axes={-1: size})
         self.kernel = self.add_weight(
             "kernel",

@@ -107,6 +107,7 @@ class BatchNormalization(Layer):
         self._add_moving_averages(self._parameter_shape(sizes))
 
     def _normalized_axes(self, input_shape: Any) -> tuple[int, dict[int, int]]:
+        input_shape = tf.TensorShape(input_shape)
         rank = input_shape.rank
         if rank is None:
             raise LayerError(f"Input has undefined rank. Received: input_shape={input_shape}.")

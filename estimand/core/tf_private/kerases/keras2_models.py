@@ -25,9 +25,11 @@ def as_in_functions() -> Iterator[None]:
     """
     import tf_keras
     from tf_keras.src import backend
+    from tf_keras.src.engine import base_layer_v1
     from tf_keras.src.utils import version_utils
 
     swaps: list[Swap] = [
+        (base_layer_v1.Layer, "__reduce_ex__", _copied_as_it_is),
         (backend, "get_default_graph_uid_map", _counts_of_each_replica),
         (version_utils, "should_use_v2", lambda _: lambda: True),
         # Eagerly a model counts the batches of `fit`, which nobody calls here.
@@ -37,6 +39,15 @@ def as_in_functions() -> Iterator[None]:
     ]
     with swapped(swaps):
         yield
+
+
+def _copied_as_it_is(_: Any) -> Callable[..., Any]:
+    """A copy of a layer that was made in a TensorFlow 1 graph is such a layer.
+
+    Keras 2 turns its whole class into one of functions when an object is made in the block, and a
+    copy is made without the attributes that those have.
+    """
+    return lambda self, protocol: (object.__new__, (type(self),), self.__getstate__())
 
 
 def _counts_of_each_replica(_: Any) -> Callable[[], Any]:
