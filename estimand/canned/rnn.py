@@ -25,8 +25,8 @@ from estimand.heads import SequentialHeadWrapper, binary_or_multi_class_head
 from estimand.heads.losses import SUM_OVER_BATCH_SIZE
 
 # What an optimizer given by name gets: recurrent gradients are prone to grow.
-_LEARNING_RATE = 0.05
-_CLIP_NORM = 5.0
+LEARNING_RATE = 0.05
+CLIP_NORM = 5.0
 _SEED_STATE = re.compile(r"(^|/)seed_generator(_\d+)?/seed_generator_state$")
 
 
@@ -235,7 +235,7 @@ def _with_context(inputs: tf.Tensor, context: tf.Tensor) -> tf.Tensor:
 
 
 def _optimizer(given: Any) -> Any:
-    chosen = choose_optimizer(given, _LEARNING_RATE)
+    chosen = choose_optimizer(given, LEARNING_RATE)
     if not isinstance(given, str):
         return chosen
-    return type(chosen)(learning_rate=_LEARNING_RATE, clipnorm=_CLIP_NORM)
+    return type(chosen)(learning_rate=LEARNING_RATE, clipnorm=CLIP_NORM)

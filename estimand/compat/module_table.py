@@ -210,7 +210,8 @@ PRIVATE: dict[str, Names] = {
     | _at(f"{_OURS}.canned_model_fns", "_baseline_model_fn_builder_v2 _baseline_model_fn_v2"),
     "canned.dnn": _both("DNN")
     | _at("estimand.canned.logit_fns", "dnn_logit_fn_builder")
-    | _at(f"{_OURS}.canned_model_fns", "_dnn_model_fn dnn_logit_fn_builder_v2 dnn_model_fn_v2"),
+    | _at(f"{_OURS}.canned_model_fns", "_dnn_model_fn dnn_logit_fn_builder_v2 dnn_model_fn_v2")
+    | _at("estimand.canned.layers", "_add_hidden_layer_summary=summarise"),
     "canned.dnn_linear_combined": _both("DNNLinearCombined")
     | _at(
         f"{_OURS}.canned_model_fns",
@@ -231,7 +232,8 @@ PRIVATE: dict[str, Names] = {
         "_check_logits_final_dim=check_logits_final_dim _validate_n_classes=validate_n_classes "
         "_classification_output=classification_output _validate_loss_fn_args=validate_loss_fn_args "
         "_check_dense_labels_match_logits_and_reshape=check_dense_labels_match_logits_and_reshape "
-        "_get_weights_and_check_match_logits=get_weights_and_check_match_logits",
+        "_get_weights_and_check_match_logits=get_weights_and_check_match_logits "
+        "_assert_range=check_label_range",
     ),
     "canned.kmeans": _at("estimand.canned.kmeans", "KMeansClustering=KMeans")
     | _at(f"{_OURS}.canned_layers", "_parse_features_if_necessary"),
@@ -259,7 +261,10 @@ PRIVATE: dict[str, Names] = {
     "canned.prediction_keys": _at("estimand.heads.keys", "PredictionKeys"),
     "canned.saved_model_estimator": _at(f"{_OURS}.saved_model_estimator", "SavedModelEstimator"),
     "canned.rnn": _at("estimand.canned.rnn", "RNNClassifier RNNEstimator")
-    | _at(f"{_OURS}.canned_layers", "USE_DEFAULT _make_rnn_layer")
+    | _at(
+        f"{_OURS}.canned_layers",
+        "USE_DEFAULT _DEFAULT_CLIP_NORM _DEFAULT_LEARNING_RATE _make_rnn_layer",
+    )
     | _at(f"{_OURS}.rnn_model", "RNNModel"),
     "export.export": _at(
         _RECEIVERS,

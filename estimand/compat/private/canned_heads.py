@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from estimand.compat.v1.tpu import TPUEstimatorSpec
 from estimand.core.spec import EstimatorSpec
-from estimand.heads import MultiClassHead, RegressionHead
+from estimand.heads import Head, MultiClassHead, RegressionHead
 from estimand.heads.checks import in_session_graph
 from estimand.heads.keys import MetricKeys, ServingKeys
 from estimand.heads.losses import UNREDUCED, check_reduction, reduced_loss
@@ -75,6 +75,10 @@ class _Head(abc.ABC):
         self, features: Any, mode: str, logits: Any, **more: Any
     ) -> TPUEstimatorSpec:
         raise NotImplementedError("TPUEstimatorSpec not available for this model head.")
+
+
+# Libraries ask whether they are given a head.
+_Head.register(Head)  # type: ignore[type-abstract]
 
 
 class _OlderFace:

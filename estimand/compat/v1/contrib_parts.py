@@ -14,10 +14,13 @@ from typing import Any
 
 from estimand.compat.mapped_module import MappedModule
 from estimand.compat.removed import replacement
+from estimand.compat.v1.contrib_modules.table import PRIVATE
 
 ROOT = "tensorflow.contrib"
 # `contrib/<part>/python/<folder>/<file>`; in these, folders lay one deeper.
 _DEEPER = ("learn", "slim")
+# In these a folder had files and no names: `contrib.estimator.python.estimator.multi_head`.
+_OF_FILES_ONLY = ("estimator",)
 
 
 class Part(MappedModule):
@@ -54,14 +57,15 @@ class _Implementation(Part):
 
     def __init__(self, part: Part, public: MappedModule, path: tuple[str, ...]) -> None:
         name = ".".join((part.__name__, "python", *path))
-        super().__init__(name, public._homes, public._library, public._advice)
+        private = PRIVATE.get(part.__name__.removeprefix(f"{ROOT}."), {})
+        super().__init__(name, public._homes | private, public._library, public._advice)
         self._part, self._public, self._below = part, public, path
 
     def __getattr__(self, name: str) -> Any:
         # The public module knows its own modules, too; what it has is no module of ours.
-        if not name.startswith("__"):
+        if not name.startswith("__") and not self._is_file_in_folder(name):
             public = self.__dict__["_public"]
-            if self.home(name) is not None or name in vars(public):
+            if public.home(name) is not None or name in vars(public):
                 return getattr(public, name)
         return super().__getattr__(name)
 
@@ -69,6 +73,10 @@ class _Implementation(Part):
         # `import …ops.arg_scope` would hide the function of the same name, as it never did.
         if not (isinstance(value, ModuleType) and name in self.__dict__.get("_homes", {})):
             super().__setattr__(name, value)
+
+    def _is_file_in_folder(self, name: str) -> bool:
+        part = self._part.__name__.rpartition(".")[2]
+        return part in _OF_FILES_ONLY and len(self._below) == 1 and self.has_module(name)
 
     def has_module(self, name: str) -> bool:
         deepest = 3 if self._part.__name__.rpartition(".")[2] in _DEEPER else 2

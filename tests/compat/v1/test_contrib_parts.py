@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import math
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import tensorflow as tf
 
 import estimand as est
 from estimand.compat.install import install, uninstall
@@ -44,6 +46,7 @@ def run(statement: str) -> dict[str, Any]:
         "from tensorflow.contrib.seq2seq.python.ops import attention_wrapper, basic_decoder",
         "from tensorflow.contrib.seq2seq.python.ops.helper import TrainingHelper",
         "from tensorflow.contrib.estimator.python.estimator import early_stopping, extenders",
+        "from tensorflow.contrib.estimator.python.estimator.rnn import _DEFAULT_CLIP_NORM",
         "from tensorflow.contrib.opt.python.training.weight_decay_optimizers import AdamWOptimizer",
         "from tensorflow.contrib.data.python.ops import batching, iterator_ops",
         "from tensorflow.contrib.learn.python.learn.estimators import run_config, model_fn",
@@ -63,6 +66,38 @@ def run(statement: str) -> dict[str, Any]:
 )
 def test_imports_of_real_code(statement: str) -> None:
     run(statement)
+
+
+def test_a_file_that_is_called_like_its_function_is_a_file() -> None:
+    found = run(
+        "from tensorflow.contrib.estimator.python.estimator import multi_head, replicate_model_fn\n"
+        "from tensorflow.contrib.estimator.python.estimator.multi_head import multi_head as both"
+    )
+    assert found["multi_head"].multi_head is found["both"]
+    assert found["multi_head"]._MultiHead is est.MultiHead
+    assert callable(found["replicate_model_fn"].replicate_model_fn)
+
+
+def test_context_is_joined_to_each_step_of_a_sequence() -> None:
+    found = run(
+        "from tensorflow.contrib.estimator.python.estimator.rnn import _concatenate_context_input"
+    )
+    join = found["_concatenate_context_input"]
+    joined = join(tf.reshape(tf.range(6.0), [1, 3, 2]), tf.constant([[7.0]]))
+    assert joined.numpy().tolist() == [[[0, 1, 7], [2, 3, 7], [4, 5, 7]]]
+    with pytest.raises(ValueError, match="context_input must have rank 2"):
+        join(tf.zeros([1, 3, 2]), tf.zeros([1]))
+
+
+def test_heads_of_contrib_are_heads_with_the_older_face() -> None:
+    found = run(
+        "from tensorflow.contrib.estimator import multi_class_head, multi_label_head\n"
+        "from tensorflow.python.estimator.canned.head import _Head"
+    )
+    assert isinstance(found["multi_label_head"](3), found["_Head"])
+    head = found["multi_class_head"](3)
+    loss = head.create_loss({}, "train", tf.zeros([4, 3]), tf.constant([[0], [1], [2], [0]]))
+    assert loss.training_loss.numpy() == pytest.approx(math.log(3))
 
 
 def test_what_is_found_is_what_the_part_has() -> None:

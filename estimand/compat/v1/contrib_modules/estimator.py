@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand import heads
+from estimand.compat.private import canned_heads
 from estimand.compat.v1.optimizer_wrappers import ClipByGlobalNorm
 from estimand.core.spec import EstimatorSpec
 from estimand.estimator.estimator import Estimator
@@ -34,7 +35,7 @@ def binary_classification_head(
     name: str | None = None,
 ) -> heads.BinaryClassHead:
     """A head for two classes."""
-    return heads.BinaryClassHead(
+    return canned_heads._binary_logistic_head_with_sigmoid_cross_entropy_loss(
         weight_column, thresholds, label_vocabulary, loss_reduction, loss_fn, name
     )
 
@@ -48,7 +49,7 @@ def multi_class_head(
     name: str | None = None,
 ) -> heads.MultiClassHead:
     """A head for more than two classes."""
-    return heads.MultiClassHead(
+    return canned_heads._multi_class_head_with_softmax_cross_entropy_loss(
         n_classes, weight_column, label_vocabulary, loss_reduction, loss_fn, name
     )
 
@@ -85,8 +86,8 @@ def regression_head(
     name: str | None = None,
 ) -> heads.RegressionHead:
     """A head for numbers."""
-    return heads.RegressionHead(
-        label_dimension, weight_column, loss_reduction, loss_fn, inverse_link_fn, name
+    return canned_heads._regression_head(
+        weight_column, label_dimension, loss_reduction, loss_fn, inverse_link_fn, name
     )
 
 

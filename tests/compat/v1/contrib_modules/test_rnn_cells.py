@@ -257,6 +257,36 @@ def test_gru_as_a_block_is_a_gru() -> None:
     same(plain, first)
 
 
+def test_lstm_as_a_block_learns_as_an_lstm() -> None:
+    x = inputs()
+
+    def outputs_and_gradients(cell: Any) -> Any:
+        outputs, state = dynamic(cell, x)
+        return outputs, state, tf.gradients(outputs, tf.compat.v1.trainable_variables())
+
+    def both_ways() -> Any:
+        plain = outputs_and_gradients(rnn.BasicLSTMCell(UNITS, name="lstm_cell"))
+        with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=True):
+            block = outputs_and_gradients(rnn.LSTMBlockCell(UNITS))
+        return plain, block
+
+    (plain, block), v = run(both_ways)
+    assert list(v) == ["lstm_cell/kernel", "lstm_cell/bias"]
+    for one, other in zip(tf.nest.flatten(plain), tf.nest.flatten(block), strict=True):
+        same(one, other)
+
+
+def test_a_block_cell_is_used_in_two_loops() -> None:
+    x = inputs()
+
+    def twice() -> Any:
+        cell = rnn.LSTMBlockCell(UNITS)
+        return dynamic(cell, x)[0], dynamic(cell, x)[0]
+
+    (first, second), _ = run(twice)
+    same(first, second)
+
+
 @pytest.mark.parametrize("coupled", [True, False])
 def test_highway(coupled: bool) -> None:
     x = inputs(BATCH, TIME, UNITS)

@@ -40,20 +40,21 @@ class _Weights(Layer):
         self._kernel = self.add_weight("kernel", [depth + self._units, 4 * self._units])
         self._bias = self.add_weight("bias", [4 * self._units], initializer=zeros)
         self._diagonals = [
-            self.add_weight(name, [self._units]) if self._use_peephole else tf.zeros([self._units])
-            for name in _PEEPHOLES
+            self.add_weight(name, [self._units]) for name in _PEEPHOLES if self._use_peephole
         ]
         self.built = True
 
     def _arguments(self, c: Any, h: Any) -> dict[str, Any]:
         """Of either op: the state before, the variables and the settings."""
         names = ("wci", "wcf", "wco")
+        # Made at each call: the first may be in a loop, out of which no tensor leads.
+        diagonals = self._diagonals or [tf.zeros([self._units], self.dtype)] * len(names)
         return {
             "cs_prev": c,
             "h_prev": h,
             "w": self._kernel,
             "b": self._bias,
-            **dict(zip(names, self._diagonals, strict=True)),
+            **dict(zip(names, diagonals, strict=True)),
             "forget_bias": self._forget_bias,
             "cell_clip": self._clip,
             "use_peephole": self._use_peephole,
@@ -140,11 +141,12 @@ class LSTMBlockCell(_Weights, RNNCell):
 
     def call(self, inputs: Any, state: Any) -> tuple[tf.Tensor, LSTMStateTuple]:
         c, h = state
-        _, memory, _, _, _, _, output = tf.raw_ops.LSTMBlockCell(
-            x=inputs,
-            **self._arguments(c, h),
+        # A sequence of one step: TensorFlow has no gradient for the op of a step.
+        one = tf.constant(1, tf.int64)
+        _, memory, _, _, _, _, output = tf.raw_ops.BlockLSTM(
+            seq_len_max=one, x=inputs[tf.newaxis], **self._arguments(c, h)
         )
-        return output, LSTMStateTuple(memory, output)
+        return output[0], LSTMStateTuple(memory[0], output[0])
 
 
 class TimeReversedFusedRNN:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from estimand.compat.module_table import Names
+from estimand.compat.module_table import Names, _at
 from estimand.compat.v1.contrib_modules.table.networks import NETWORKS
 from estimand.compat.v1.contrib_modules.table.tools import TOOLS
 
@@ -28,3 +28,12 @@ OF_TF_SLIM: dict[str, str] = {
 OF_TF_SLIM |= {f"slim.nets.{name}": f"tf_slim.nets.{name}" for name in _NETS}
 OF_TF_SLIM |= {f"slim.data.{name}": f"tf_slim.data.{name}" for name in _SLIM_DATA}
 MODULES: dict[str, Names] = {path: {} for path in OF_TF_SLIM} | NETWORKS | TOOLS
+
+# What libraries import from the modules below a part, `contrib.estimator.python.estimator.rnn`.
+PRIVATE: dict[str, Names] = {
+    "estimator": _at(
+        "estimand.compat.private.canned_layers",
+        "_DEFAULT_CLIP_NORM _DEFAULT_LEARNING_RATE _concatenate_context_input",
+    )
+    | _at("estimand.heads", "_MultiHead=MultiHead"),
+}

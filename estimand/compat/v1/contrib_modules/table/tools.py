@@ -115,7 +115,8 @@ TOOLS: dict[str, Names] = {
         "sequence_categorical_column_with_identity "
         "sequence_categorical_column_with_vocabulary_file "
         "sequence_categorical_column_with_vocabulary_list sequence_numeric_column",
-    ),
+    )
+    | _at("estimand.features.layers", "sequence_input_layer"),
     "learn": _at("estimand", "Experiment RunConfig learn_runner")
     | _at(f"{_HERE}.learn", "InputFnOps ModeKeys make_export_strategy")
     | _at("estimand", "NanLossDuringTrainingError")
