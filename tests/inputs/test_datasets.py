@@ -87,6 +87,14 @@ def test_a_v1_dataset_is_a_dataset() -> None:
     assert batches(given) == [([0, 1, 2], [0, 1, 2]), ([3, 4, 5], [3, 4, 5])]
 
 
+def test_a_function_of_tensorflow_1_is_looked_at() -> None:
+    def input_fn() -> Any:
+        numbers = tf.compat.v1.data.Dataset.range(4).batch(2)
+        return numbers.map_with_legacy_function(lambda x: {"x": x + 1})
+
+    assert [features["x"] for features, _ in batches(call(input_fn))] == [[1, 2], [3, 4]]
+
+
 def test_scalar_elements_are_not_an_error() -> None:
     assert batches(call(lambda: Dataset.range(2))) == [(0, None), (1, None)]
 

@@ -70,13 +70,23 @@ def _stateful(stage: tf.data.Dataset) -> set[str] | None:
         return None
     kinds: set[str] = set()
     for function in stage._functions():
-        graph = function.function.graph.as_graph_def()
+        graph = _graph_of(function).as_graph_def()
         inner = (node for body in graph.library.function for node in body.node_def)
         for node in (*graph.node, *inner):
             definition = op_def_registry.get(node.op)  # None: a call of a function seen here
             if definition is not None and definition.is_stateful:
                 kinds.add(node.op)
     return kinds
+
+
+def _graph_of(function: Any) -> tf.Graph:
+    """What a stage does; those of TensorFlow 1 (`map_with_legacy_function`) keep a definition."""
+    from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
+
+    traced = function.function
+    if hasattr(traced, "graph"):
+        return traced.graph
+    return function_def_to_graph(traced.definition)
 
 
 def function_graphs(dataset: tf.data.Dataset) -> Iterator[tf.Graph]:
@@ -88,7 +98,7 @@ def function_graphs(dataset: tf.data.Dataset) -> Iterator[tf.Graph]:
     while stages:
         stage = stages.pop()
         if type(stage).__name__ != "_VariantDataset":
-            graphs += [function.function.graph for function in stage._functions()]
+            graphs += [_graph_of(function) for function in stage._functions()]
             stages.extend(stage._inputs())
     while graphs:
         graph = graphs.pop()
