@@ -7,6 +7,7 @@ import os
 import shutil
 
 from estimand.core.atomic_files import remove_quietly, replace_text, replacing
+from estimand.engine.checkpoints.api import checkpoint_files
 
 _STATE_FILE = "checkpoint"
 
@@ -19,19 +20,18 @@ def keep(checkpoint: str, folder: str) -> str:
     """
     os.makedirs(folder, exist_ok=True)
     name = os.path.basename(checkpoint)
-    files = sorted(glob.glob(f"{glob.escape(checkpoint)}.*"), key=_index_last)
-    for source in files:
-        _place(source, os.path.join(folder, os.path.basename(source)))
+    model_dir = os.path.dirname(os.path.abspath(checkpoint))
+    for source in checkpoint_files(checkpoint):
+        destination = os.path.join(folder, os.path.relpath(source, model_dir))
+        os.makedirs(os.path.dirname(destination), exist_ok=True)
+        _place(source, destination)
     state = f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
     replace_text(os.path.join(folder, _STATE_FILE), state)
-    for old in os.listdir(folder):
-        if ".ckpt" in old and not old.startswith((f"{name}.", ".")):
-            remove_quietly(os.path.join(folder, old))
+    for old in glob.glob(os.path.join(glob.escape(folder), "**"), recursive=True):
+        base = os.path.basename(old)
+        if ".ckpt" in base and not base.startswith(f"{name}."):
+            remove_quietly(old)
     return os.path.join(folder, name)
-
-
-def _index_last(path: str) -> bool:
-    return path.endswith(".index")  # a checkpoint is there when its index is
 
 
 def _place(source: str, destination: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import inspect
 import os
 import shutil
@@ -21,6 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, check_is
 from estimand.canned import DNNClassifier, DNNRegressor
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError, InputError
+from estimand.engine.checkpoints.api import checkpoint_files
 from estimand.estimator.estimator import Estimator
 from estimand.export.receivers import build_raw_serving_input_receiver_fn
 from estimand.inputs.memory.arrays import numpy_input_fn
@@ -141,8 +141,9 @@ class _Model(BaseEstimator):
         state = dict(super().__getstate__())
         if "estimator_" in state:
             path = state.pop("estimator_").latest_checkpoint()
-            paths = [*glob.glob(f"{glob.escape(path)}.*"), _state_file(path)]
-            state["_files"] = {os.path.basename(path): _read(path) for path in paths}
+            model_dir = os.path.dirname(path)
+            paths = [*checkpoint_files(path), _state_file(path)]
+            state["_files"] = {os.path.relpath(path, model_dir): _read(path) for path in paths}
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -152,7 +153,9 @@ class _Model(BaseEstimator):
             return
         self._open()
         for name, content in files.items():
-            with open(os.path.join(self.estimator_.model_dir, name), "wb") as file:
+            path = os.path.join(self.estimator_.model_dir, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
                 file.write(content)
 
 

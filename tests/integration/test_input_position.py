@@ -195,7 +195,7 @@ def test_without_save_input_position_a_resumed_run_starts_its_input_over(tmp_pat
     first = np.arange(40).reshape(10, BATCH)
     rest = np.arange(200).reshape(50, BATCH)
     assert (seen == np.concatenate([first, rest])).all()
-    assert not list(tmp_path.glob("*.input.*"))
+    assert not list(tmp_path.glob("input_position/*"))
 
 
 def test_other_pipeline_than_the_saved_one_is_skipped_into_with_a_warning(
@@ -214,7 +214,7 @@ def test_other_pipeline_than_the_saved_one_is_skipped_into_with_a_warning(
 
 def test_damaged_position_is_replaced_by_counting(tmp_path: Path, caplog) -> None:
     crash(tmp_path, in_order, at=13)
-    [data] = tmp_path.glob("model.ckpt-10.input.data-*")
+    [data] = tmp_path.glob("input_position/model.ckpt-10.data-*")
     data.write_bytes(b"\0" * data.stat().st_size)
     remembering(tmp_path).train(in_order, max_steps=60)
     assert (seen_by(tmp_path).ravel() == np.arange(60 * BATCH)).all()
@@ -223,7 +223,7 @@ def test_damaged_position_is_replaced_by_counting(tmp_path: Path, caplog) -> Non
 
 def test_lost_position_is_replaced_by_counting(tmp_path: Path) -> None:
     crash(tmp_path, in_order, at=13)
-    for file in tmp_path.glob("model.ckpt-10.input.*"):
+    for file in tmp_path.glob("input_position/model.ckpt-10.*"):
         file.unlink()
     remembering(tmp_path).train(in_order, max_steps=60)
     assert (seen_by(tmp_path).ravel() == np.arange(60 * BATCH)).all()

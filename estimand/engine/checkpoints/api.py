@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from estimand.engine.checkpoints.files import (
     checkpoint_candidates,
+    checkpoint_files,
     checkpoint_step,
     companion_prefix,
     latest_checkpoint,
@@ -46,6 +47,7 @@ __all__ = [
     "KeepPolicy",
     "Wanted",
     "checkpoint_candidates",
+    "checkpoint_files",
     "checkpoint_step",
     "clear_up",
     "companion_prefix",

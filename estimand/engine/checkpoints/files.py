@@ -4,16 +4,18 @@ A checkpoint at step N is these files, the first two named and laid out as upstr
 
     model.ckpt-N.data-00000-of-00001    the values
     model.ckpt-N.index                  names, shapes, places, checksums: there last, gone first
-    model.ckpt-N.input.*                the position of the input, a small checkpoint of its own
     model.ckpt-N.run.json               what the run wants to remember about this moment
     model.ckpt-N.meta                   the graph, where somebody wants it as upstream wrote it
+    input_position/model.ckpt-N.*       the position of the input, a small checkpoint of its own
 
-The checkpoint exists if and only if its `.index` does.
+The checkpoint exists if and only if its `.index` does. The position lies apart, because programs
+take every `.index` in the directory for a checkpoint, and read its step in the name.
 """
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import logging
 import os
@@ -28,7 +30,8 @@ from estimand.core.errors import CheckpointError, NoCheckpointError
 
 BASENAME = "model.ckpt"
 STATE_FILE = "checkpoint"
-INPUT_SUFFIX = ".input"
+INPUT_FOLDER = "input_position"
+INPUT_SUFFIX = ".input"  # of temporary names, and of positions in older directories
 META_SUFFIX = ".run.json"
 GRAPH_SUFFIX = ".meta"
 STEP_VARIABLE = "global_step"
@@ -222,8 +225,26 @@ def _has_footer(index: str) -> bool:
 
 def companion_prefix(path: str) -> str | None:
     """The prefix of the input position saved with a checkpoint; None if there is none."""
-    prefix = path + INPUT_SUFFIX
-    return prefix if visible_problem(prefix) is None else None
+    there = (p for p in companion_places(path) if visible_problem(p) is None)
+    return next(there, None)
+
+
+def companion_place(path: str) -> str:
+    """Where the input position of a checkpoint is written."""
+    directory, base = os.path.split(path)
+    return os.path.join(directory, INPUT_FOLDER, base)
+
+
+def companion_places(path: str) -> tuple[str, str]:
+    """Where it may be: there, or beside the checkpoint, where it used to be."""
+    return companion_place(path), path + INPUT_SUFFIX
+
+
+def checkpoint_files(path: str) -> list[str]:
+    """All files of a checkpoint, the index last: it is there when its index is."""
+    prefixes = (path, companion_place(path))
+    files = [f for p in prefixes for f in sorted(glob.glob(f"{glob.escape(p)}.*"))]
+    return sorted(files, key=(path + ".index").__eq__)
 
 
 # ------------------------------------------------------------------ what is known about one

@@ -35,9 +35,11 @@ from estimand.core.atomic_files import (
 from estimand.core.tf_private import eager_mode
 from estimand.engine.checkpoints.files import (
     GRAPH_SUFFIX,
+    INPUT_FOLDER,
     INPUT_SUFFIX,
     META_SUFFIX,
     STATE_FILE,
+    companion_places,
     data_shards,
     file_sizes,
     read_state,
@@ -185,7 +187,8 @@ def _remove_other_forms(prefix: str, shards: int) -> None:
 def delete_checkpoint(prefix: str) -> None:
     """Remove all files of a checkpoint; files beside it that are not part of one stay."""
     remove_quietly(prefix + ".index")
-    discard_bundle(prefix + INPUT_SUFFIX)
+    for place in companion_places(prefix):
+        discard_bundle(place)
     remove_quietly(prefix + GRAPH_SUFFIX)
     remove_quietly(prefix + META_SUFFIX)
     # Last: by it the rest is recognized, should we be interrupted here.
@@ -237,15 +240,21 @@ def _completes_a_checkpoint(new_state: str, directory: str) -> bool:
 
 
 def _remove_data_without_index(directory: str, basename: str, exclusive: bool) -> None:
-    ours = "|".join(map(re.escape, (INPUT_SUFFIX + ".", META_SUFFIX)))
-    pattern = re.compile(rf"({re.escape(basename)}-\d+)(?:\.data-\d{{5}}-of-\d{{5}}$|{ours})")
+    base_of = rf"({re.escape(basename)}-\d+)"
+    others = "|".join(map(re.escape, (INPUT_SUFFIX + ".", META_SUFFIX)))
+    ours = re.compile(rf"{base_of}(?:\.data-\d{{5}}-of-\d{{5}}$|{others})")
     names = file_sizes(directory)
-    bases = {match[1] for match in map(pattern.match, names) if match}
+    positions = file_sizes(os.path.join(directory, INPUT_FOLDER))
+    found = [*map(ours.match, names), *map(re.compile(rf"{base_of}\.").match, positions)]
+    bases = {match[1] for match in found if match}
     being_written = {t[1] for t in map(parse_temporary, names) if t is not None}
     for base in bases:
         in_work = any(base in name for name in being_written)
         if f"{base}.index" in names or in_work:
             continue
         files = [os.path.join(directory, n) for n in names if n.startswith(base + ".")]
+        files += [
+            os.path.join(directory, INPUT_FOLDER, n) for n in positions if n.startswith(base + ".")
+        ]
         if exclusive or min(map(age, files)) > _HOUR:
             delete_checkpoint(os.path.join(directory, base))

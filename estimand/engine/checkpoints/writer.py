@@ -37,6 +37,8 @@ from estimand.engine.checkpoints.files import (
     STATE_FILE,
     State,
     checkpoint_step,
+    companion_place,
+    companion_places,
     companion_prefix,
     meta_text,
     read_state,
@@ -167,7 +169,7 @@ class CheckpointWriter:
         """Begin to save `entries`, and return the prefix the checkpoint will have.
 
         `companion` is a second set of entries, or the prefix of files written already (see
-        `temporary_prefix`); its files become `model.ckpt-N.input.*`. `meta` becomes
+        `temporary_prefix`); its files become `input_position/model.ckpt-N.*`. `meta` becomes
         `model.ckpt-N.run.json`, and `graph` `model.ckpt-N.meta`. `on_published(prefix)` is called
         on the writing thread once the checkpoint is there and listed, before old ones are removed.
 
@@ -307,16 +309,18 @@ class CheckpointWriter:
 
     def _publish(self, job: _Job, temporary: str, keep: bool) -> None:
         """What is part of the checkpoint first, and last the index that makes it one."""
-        companion = job.prefix + INPUT_SUFFIX
+        companion = companion_place(job.prefix)
         if keep and (companion_prefix(job.prefix) or job.companion is None):
             if job.companion is not None:
                 discard_temporary(job.companion)
         elif job.companion is not None:
             if not job.companion_entries:  # written by somebody else
                 sync_bundle(job.companion)
+            os.makedirs(os.path.dirname(companion), exist_ok=True)
             publish_bundle(job.companion, companion)
         else:
-            remove_bundle(companion)  # of the checkpoint to be replaced
+            for place in companion_places(job.prefix):  # of the checkpoint to be replaced
+                remove_bundle(place)
 
         meta = job.prefix + META_SUFFIX
         if job.meta is not None:

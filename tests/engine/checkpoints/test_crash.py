@@ -165,7 +165,10 @@ def assert_nothing_left_over(directory: Path, most: int) -> None:
     steps = {name.split(".")[1] for name in names if name.startswith("model.ckpt-")}
     assert len(steps) <= most
     assert steps == {os.path.basename(p).split(".")[1] for p in checkpoint_candidates(directory)}
-    assert len([name for name in names if ".data-" in name and ".input." not in name]) == len(steps)
+    assert len([name for name in names if ".data-" in name]) == len(steps)
+    positions = directory / "input_position"
+    beside = os.listdir(positions) if positions.exists() else []
+    assert {name.split(".")[1] for name in beside} <= steps
 
 
 def test_checkpoint_that_was_published_but_not_listed_is_listed_by_the_next_writer(

@@ -66,7 +66,7 @@ def steps_on_disk(directory: Path) -> list[int]:
 
 
 def indexes(directory: Path) -> Sequence[Path]:
-    return [p for p in directory.glob("model.ckpt-*.index") if ".input." not in p.name]
+    return list(directory.glob("model.ckpt-*.index"))
 
 
 # ------------------------------------------------------------------ files
@@ -106,7 +106,7 @@ def test_companion_and_meta_are_part_of_the_checkpoint(tmp_path):
         )
     assert position_of(path) == 17
     assert read_meta(path) == {"batches": 3}
-    assert companion_prefix(path) == path + ".input"
+    assert companion_prefix(path) == str(tmp_path / "input_position" / "model.ckpt-3")
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".tmp")]
 
 
@@ -228,6 +228,17 @@ def test_synchronous_save_is_there_when_it_returns(tmp_path):
 # ------------------------------------------------------------------ the same step again
 
 
+def test_position_that_lies_where_it_used_to_is_found_and_goes_with_its_checkpoint(tmp_path):
+    with CheckpointWriter(tmp_path) as writer:
+        path = writer.save(3, entries(3), companion=write_companion(writer, 3, 17))
+    for file in (tmp_path / "input_position").iterdir():
+        file.rename(tmp_path / file.name.replace("model.ckpt-3.", "model.ckpt-3.input."))
+    assert companion_prefix(path) == path + ".input"
+    assert position_of(path) == 17
+    delete_checkpoint(path)
+    assert sorted(os.listdir(tmp_path)) == ["checkpoint", "input_position"]
+
+
 def test_same_step_with_other_contents_is_replaced(tmp_path):
     with CheckpointWriter(tmp_path) as writer:
         writer.save(3, entries(3, 1.0), companion=write_companion(writer, 3, 1), meta={"run": 1})
@@ -238,11 +249,14 @@ def test_same_step_with_other_contents_is_replaced(tmp_path):
     assert (value_of(path), position_of(path), read_meta(path)) == (2.0, 2, {"run": 2})
     assert sorted(os.listdir(tmp_path)) == [
         "checkpoint",
+        "input_position",
         "model.ckpt-3.data-00000-of-00001",
         "model.ckpt-3.index",
-        "model.ckpt-3.input.data-00000-of-00001",
-        "model.ckpt-3.input.index",
         "model.ckpt-3.run.json",
+    ]
+    assert sorted(os.listdir(tmp_path / "input_position")) == [
+        "model.ckpt-3.data-00000-of-00001",
+        "model.ckpt-3.index",
     ]
     assert [name for name, _ in tf.train.list_variables(path)] == ["global_step", "w"]
 
