@@ -33,7 +33,8 @@ _DATASETS = ("tensorflow-datasets==3.2.1", "tensorflow-metadata==1.21.0", "dill=
              "promise==2.3", "future==1.0.0", "tqdm==4.67.1")  # fmt: skip
 _GAN = (*_PROBABILITY, *_DATASETS, "tensorflow-hub==0.16.1")
 _OF_TENSOR2TENSOR = (*_DATASETS, "tensorflow-hub==0.16.1", "mesh-tensorflow==0.1.21",
-                     "gym==0.14.0", "bz2file==0.98", "tf-slim==1.1.0", "kfac==0.2.4",
+                     "tensorflow-gan==2.1.0", "gym==0.14.0", "bz2file==0.98",
+                     "tf-slim==1.1.0", "kfac==0.2.4",
                      "sympy", "mpmath", "Pillow", "scipy", "flask", "oauth2client", "httplib2",
                      "google-api-python-client", "pyglet", "pypng")  # fmt: skip
 
@@ -67,6 +68,13 @@ PACKAGES = (
         keras=2,
     ),
     Package("deepctr", "0.9.4", program="deepctr_click_rates.py"),
+    Package(
+        "OpenNMT-tf",
+        "1.25.3",
+        ("pyonmttok", "pyyaml", "rouge", "sacrebleu", "portalocker"),
+        program="opennmt_reversing.py",
+        keras=2,
+    ),
     Package("bert-tensorflow", "1.0.4", ("six==1.17.0",), ("bert",)),
     Package(
         "tf-slim",

@@ -56,7 +56,8 @@ def main() -> int:
     chosen = [one for one in PACKAGES if not given.only or given.only in one.name]
     if not chosen:
         parser.error(f"no package has {given.only!r} in its name")
-    python = given.python or _environment(folder / "environment")
+    # Not resolved: an environment is known by the link that its interpreter is.
+    python = given.python.absolute() if given.python else _environment(folder / "environment")
     rows = ["| package | what ran | passed | why not |", "| --- | --- | --- | --- |"]
     for package in chosen:
         place = folder / package.name
