@@ -19,7 +19,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.engine.distributed.lookups import each_row_once, full, op_of
+from estimand.engine.distributed import placing
+from estimand.engine.distributed.lookups import each_row_once, full, op_of, spec_in
 
 _WORKER = ""
 _WORD = tf.int32
@@ -38,7 +39,7 @@ class _Way:
     level: int
 
 
-_SpecOf = Callable[[str], tf.TensorSpec]
+_SpecOf = Callable[[str], tf.TensorSpec | None]
 
 
 def bundled(part: Any, graph: tf.Graph, servers: Mapping[str, str]) -> Any:
@@ -48,16 +49,20 @@ def bundled(part: Any, graph: tf.Graph, servers: Mapping[str, str]) -> Any:
     """
     smaller, made = each_row_once(part, graph, servers)
 
-    def spec_of(tensor: str) -> tf.TensorSpec:
-        new = made.get(full(tensor))
-        return new or tf.TensorSpec.from_tensor(graph.get_tensor_by_name(full(tensor)))
+    def spec_of(tensor: str) -> tf.TensorSpec | None:
+        return made.get(full(tensor)) or spec_in(graph, tensor)
 
     _keep_order(smaller, servers)
     nodes = {node.name: node for node in smaller.node}
-    places = {name: _place(node, servers) for name, node in nodes.items()}
+    fixed = {name: _place(node, servers) for name, node in nodes.items()}
     order = _in_order(nodes)
-    if order is None or not any(places.values()):
+    if order is None or not any(fixed.values()):
         return part
+    places = placing.placed(order, nodes, fixed, spec_of)
+    placing.put(smaller, fixed, places)
+    nodes = {node.name: node for node in smaller.node}
+    places |= {name: node.device for name, node in nodes.items() if name not in places}
+    order = [*(name for name in nodes if name not in fixed), *order]
     bundles = collections.defaultdict(list)
     for (tensor, target), level in _crossings(order, nodes, places, spec_of).items():
         source = places.get(op_of(tensor), _WORKER)
@@ -147,7 +152,7 @@ def _goes_alone(tensor: str, nodes: Mapping[str, Any], spec_of: _SpecOf) -> bool
     if op_of(tensor) in nodes and nodes[op_of(tensor)].op == "Const":
         return True  # TensorFlow makes it where it is used
     spec = spec_of(tensor)
-    if spec.dtype not in _TYPES or spec.shape.rank is None:
+    if spec is None or spec.dtype not in _TYPES or spec.shape.rank is None:
         return True
     sizes = spec.shape.as_list()
     if 0 in sizes or sizes.count(None) > 1:

@@ -36,7 +36,9 @@ def each_row_once(
 
 
 def _can_repeat(node: Any, graph: tf.Graph) -> bool:
-    indices, rows = (graph.get_tensor_by_name(full(t)) for t in (node.input[1], node.name))
+    indices, rows = (spec_in(graph, tensor) for tensor in (node.input[1], node.name))
+    if indices is None or rows is None:
+        return False
     plain = node.attr["batch_dims"].i == 0 and indices.shape.rank == 1
     return plain and rows.shape[1:].is_fully_defined()
 
@@ -52,9 +54,9 @@ def _known_rows(part: Any, graph: tf.Graph) -> dict[str, str]:
         source = nodes.get(op_of(indices))
         # Of one dimension before and after: it changes nothing.
         if source is not None and source.op == "Reshape":
-            ranks = [graph.get_tensor_by_name(full(t)).shape.rank for t in source.input[:1]]
-            ranks.append(graph.get_tensor_by_name(full(indices)).shape.rank)
-            indices = source.input[0] if ranks == [1, 1] else indices
+            specs = [spec_in(graph, tensor) for tensor in (source.input[0], indices)]
+            if all(spec is not None and spec.shape.rank == 1 for spec in specs):
+                indices = source.input[0]
         gathered.setdefault(full(indices), node.name)
     return gathered
 
@@ -88,6 +90,14 @@ def _add_lookup(
     repeat.input.extend([lookup.name, f"{once}:1", axis.name])
     for key, dtype in (("Tparams", rows.dtype), ("Tindices", tf.int32), ("Taxis", tf.int32)):
         repeat.attr[key].type = dtype.as_datatype_enum
+
+
+def spec_in(graph: tf.Graph, tensor: str) -> tf.TensorSpec | None:
+    """What a tensor of `graph` is; None: it was made since, and is not in there."""
+    try:
+        return tf.TensorSpec.from_tensor(graph.get_tensor_by_name(full(tensor)))
+    except KeyError:
+        return None
 
 
 def op_of(tensor: str) -> str:

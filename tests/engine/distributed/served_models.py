@@ -67,6 +67,40 @@ def keras_optimizer_model_fn(features, labels, mode):
     return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
+LARGE = (60_000, 16)  # of which a batch takes eight rows at most
+
+
+def large_model_fn(make_optimizer):
+    """A table that nobody would want to send, and a few numbers beside it."""
+
+    def model_fn(features, labels, mode):
+        import keras
+
+        start = _v1.random_uniform_initializer(-0.1, 0.1, seed=5)
+        table = _v1.get_variable("large", LARGE, initializer=start)
+        found = tf.nn.embedding_lookup(table, features["kind"] * 12_007)
+        x = tf.concat([features["x"], found], axis=1)
+        logits = keras.layers.Dense(1)(x)
+        loss = _v1.losses.sigmoid_cross_entropy(labels, logits)
+        train_op = est.minimize(make_optimizer(keras.optimizers), loss)
+        return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    return model_fn
+
+
+# What becomes of the rows that a step does not look up differs: some move them, some do not.
+OPTIMIZERS = {
+    "v1_adam": lambda keras: _v1.train.AdamOptimizer(0.01),
+    "v1_adagrad": lambda keras: _v1.train.AdagradOptimizer(0.1),
+    "keras_adam": lambda keras: keras.Adam(0.01, clipnorm=1.0),
+    "keras_adamw": lambda keras: keras.AdamW(0.01, amsgrad=True, global_clipnorm=1.0),
+    "keras_adagrad": lambda keras: keras.Adagrad(0.1),
+    "keras_sgd": lambda keras: keras.SGD(0.1, momentum=0.9, nesterov=True),
+    "keras_rmsprop": lambda keras: keras.RMSprop(0.01, centered=True),
+    "keras_ftrl": lambda keras: keras.Ftrl(0.1, l1_regularization_strength=1e-4),
+}
+
+
 def columns(config):
     """A canned model with a vocabulary."""
     word = tf.feature_column.categorical_column_with_vocabulary_list("word", WORDS)
@@ -83,4 +117,10 @@ ESTIMATORS = {
     "regression": lambda config: est.Estimator(regression_model_fn, config=config),
     "keras_optimizer": lambda config: est.Estimator(keras_optimizer_model_fn, config=config),
     "columns": columns,
+    **{
+        f"large_{name}": lambda config, make=make: est.Estimator(
+            large_model_fn(make), config=config
+        )
+        for name, make in OPTIMIZERS.items()
+    },
 }

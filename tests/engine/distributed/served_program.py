@@ -9,11 +9,14 @@ by the new process's id; {"wait": id, "seconds": 5} by its exit code, or null.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import logging
 import os
 import signal
+import socket
+import struct
 import sys
 import time
 import traceback
@@ -82,8 +85,18 @@ def take_part(command: dict) -> None:
     except Exception:
         traceback.print_exc()
     finally:
-        sys.stdout.flush()
+        print(f"bytes on the wire: {bytes_on_the_wire()}", flush=True)
         os._exit(code)
+
+
+def bytes_on_the_wire() -> int:
+    """Received, or sent and received well, by the connections that this process has open."""
+    total = 0
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as opened:
+            told = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 136)
+            total += sum(struct.unpack_from("QQ", told, 120))
+    return total
 
 
 class EveryStep(tf.compat.v1.train.SessionRunHook):

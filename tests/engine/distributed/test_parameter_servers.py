@@ -196,6 +196,24 @@ def test_one_worker_computes_what_one_process_does(processes, tmp_path, model):
         np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.parametrize("optimizer", served_models.OPTIMIZERS)
+def test_of_a_large_table_only_rows_travel(processes, tmp_path, optimizer):
+    """Whatever the optimizer keeps for it, and does to the rows that a batch did not look up."""
+    model, steps = f"large_{optimizer}", 2 * _BATCHES
+    expected = str(tmp_path / "alone")
+    estimator = alone(model, expected, _BATCHES)
+    shutil.copytree(expected, tmp_path / "model")
+    estimator.train(served_models.input_fn(8), max_steps=steps)
+    cluster = Cluster(processes, tmp_path, workers=1, ps=2, model=model, max_steps=steps, shards=2)
+    cluster.ends_well()
+    found, wanted = values(cluster.model_dir), values(expected)
+    assert found.keys() == wanted.keys()
+    for name in wanted:
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=1e-7, err_msg=name)
+    sent = int(re.search(r"bytes on the wire: (\d+)", cluster.log("worker"))[1])
+    assert 0 < sent < 4 * np.prod(served_models.LARGE) / 4  # in all steps together
+
+
 def test_training_ends_with_the_input_and_hooks_see_every_step(processes, tmp_path):
     seen = str(tmp_path / "seen.json")
     settings = {"model": "regression", "repeat": False, "watch": seen}
