@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import stat
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,12 +21,14 @@ from typing import Any
 
 from estimand.cluster.addresses import Cluster, addresses_of, answers, split_address
 from estimand.cluster.description import Task
+from estimand.cluster.preemption import Leaving
 from estimand.cluster.strategy import cluster_for_tensorflow
 from estimand.core.errors import ClusterError
 from estimand.core.tf_config import TaskType
 
 _FOLDER = "/tmp/estimand-{role}-{index}-{port}"  # not TMPDIR: it may differ where the chief is
 _FILE = "training_ended"
+_LEAVING = "leaving"
 _SECONDS_TO_TELL = 20.0
 _SECONDS_BETWEEN_LOOKS = 0.2
 _SECONDS_BETWEEN_CALLS = 5.0
@@ -56,8 +60,14 @@ def serve(
     [chief] = [task for task in addresses if task.role in (TaskType.CHIEF, TaskType.MASTER)]
     _log.info("%s serves at %s.", me, address)
     watch = ChiefWatch(chief, addresses[chief], timeout, record_is_new)
-    while not (was_told(me, address) or watch.has_ended()):
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    leaving = Leaving(leaving_note(me, address))
+    with leaving.noticed() if me.role == TaskType.PS else contextlib.nullcontext():
+        while not (was_told(me, address) or watch.has_ended()):
+            if leaving.told and not answers(addresses[chief]):
+                _log.warning("%s was told to end, and %s has saved and left.", me, chief)
+                forget_farewell(me, address)
+                sys.exit(128 + signal.SIGTERM)
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
     forget_farewell(me, address)
     with contextlib.suppress(OSError):
         os.rmdir(os.path.dirname(_file_of(me, address)))
@@ -139,8 +149,9 @@ def forget_farewell(task: Task, address: str) -> None:
         status = os.lstat(folder)
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
             raise PermissionError(f"{folder} belongs to somebody else")
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(_file_of(task, address))
+        for path in (_file_of(task, address), leaving_note(task, address)):
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path)
     except OSError as error:
         _log.warning("%s cannot be told when training has ended: %s", task, error)
 
@@ -148,6 +159,11 @@ def forget_farewell(task: Task, address: str) -> None:
 def _file_of(task: Task, address: str) -> str:
     _, port = split_address(address)
     return os.path.join(_FOLDER.format(role=task.role, index=task.index, port=port), _FILE)
+
+
+def leaving_note(task: Task, address: str) -> str:
+    """What a server leaves that was told to end."""
+    return os.path.join(os.path.dirname(_file_of(task, address)), _LEAVING)
 
 
 def _start(config: Any, me: Task, address: str) -> Any:

@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Iterator
 
 from estimand.cluster.dead_workers import silence_noticed
-from estimand.cluster.servers import serve, tell_servers
+from estimand.cluster.preemption import preemption_noticed
+from estimand.cluster.servers import leaving_note, serve, tell_servers
 from estimand.cluster.strategy import kind_of_strategy, make_strategy, root_logger_left_alone
 from estimand.cluster.waiting import timeout_of
 from estimand.core.config import RunConfig
@@ -40,8 +41,11 @@ def taking_part(workspace: Workspace) -> Iterator[None]:
     if config.train_distribute is None and kind_of_strategy(config) is not None:
         workspace.distribute(make_strategy(config))
     has_servers = config.num_ps_replicas > 0
-    watched = silence_noticed(config._cluster) if has_servers else contextlib.nullcontext()
-    with root_logger_left_alone(), watched:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(root_logger_left_alone())
+        if has_servers:
+            stack.enter_context(silence_noticed(config._cluster))
+            stack.enter_context(preemption_noticed(config._cluster, leaving_note))
         yield
     if has_servers:
         tell_servers(config._cluster)
