@@ -93,6 +93,13 @@ class VariableMaker:
         del is_local, asynchronous
         return EngineVariable(**arguments)
 
+    def beside(
+        self, name: str, shape: Any, *, is_local: bool, asynchronous: bool
+    ) -> contextlib.AbstractContextManager[Any]:
+        """Around the computation of a variable's first value: it is done where that will be."""
+        del name, shape, is_local, asynchronous
+        return contextlib.nullcontext()
+
     def of_keras(self, keras_variable: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         """`arguments` of a variable that a Keras layer makes and does not train."""
         del keras_variable

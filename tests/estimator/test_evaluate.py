@@ -237,9 +237,9 @@ class Counted:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, model_dir: Path) -> None:
         self.built: list[str] = []
         self.read: list[str] = []
-        original = checkpoints.read_tensors
+        original = checkpoints.give_tensors
 
-        def read_tensors(path: str, *arguments: Any) -> Any:
+        def give_tensors(path: str, *arguments: Any) -> Any:
             self.read.append(os.path.basename(path))
             return original(path, *arguments)
 
@@ -247,7 +247,7 @@ class Counted:
             self.built.append(mode)
             return model_fn(features, labels, mode)
 
-        monkeypatch.setattr(checkpoints, "read_tensors", read_tensors)
+        monkeypatch.setattr(checkpoints, "give_tensors", give_tensors)
         self.estimator = estimator(model_dir, counting)
 
 

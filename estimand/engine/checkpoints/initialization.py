@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -11,7 +12,7 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.errors import NoCheckpointError
 from estimand.engine.checkpoints import api as checkpoints
-from estimand.engine.checkpoints import saving
+from estimand.engine.checkpoints import on_servers, saving
 from estimand.engine.checkpoints.substitutes import substitutes
 from estimand.engine.hook_calls.runner import HookSession
 from estimand.engine.hook_calls.session import TracedSession
@@ -54,17 +55,20 @@ def restore(
         if fall_back is not None:
             checkpoints.warn_of_unusable(fall_back, path)
         find = substitutes(trace.collection)
+        device_of = on_servers.reading_devices(os.path.dirname(path), [v.variable for v in wanted])
+        reads = [v.wanted(device_of(v.variable)) for v in missing]
+
+        def fill(number: int, value: tf.Tensor) -> None:
+            missing[number].variable.assign(value)
+
         try:
-            values = checkpoints.read_tensors(path, [v.wanted() for v in missing], find)
+            checkpoints.give_tensors(path, reads, fill, find)
         except (checkpoints.CheckpointDamaged, NoCheckpointError):
             if fall_back is None:
                 raise  # else a training may have removed it since it was found
             missing = wanted
-            path, values = checkpoints.restore_newest_intact(
-                fall_back, [v.wanted() for v in wanted], find
-            )
-        for saved, value in zip(missing, values, strict=True):
-            saved.variable.assign(value)
+            reads = [v.wanted(device_of(v.variable)) for v in wanted]
+            path = checkpoints.give_newest_intact(fall_back, reads, fill, find)
         checkpoint = saving.identity(path)
         store.mark_loaded({v.store_name: v.origin(checkpoint) for v in missing})
         saving.restore_saveables(trace, session, path)

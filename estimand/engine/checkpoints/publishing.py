@@ -82,6 +82,19 @@ def write_bundle(prefix: str, entries: Sequence[Entry]) -> None:
     sync_bundle(prefix)
 
 
+def join_bundles(prefix: str, entries: Sequence[Entry], others: Sequence[str]) -> None:
+    """Make one bundle of `entries` and the bundles `others`, whose files become files of it."""
+    bundles = list(others)
+    if entries:
+        bundles.append(f"{prefix}-own")
+        write_bundle(bundles[-1], entries)
+    with eager_mode(), tf.device("/CPU:0"):
+        tf.raw_ops.MergeV2Checkpoints(
+            checkpoint_prefixes=bundles, destination_prefix=prefix, delete_old_dirs=False
+        )
+    sync_bundle(prefix)
+
+
 def sync_bundle(prefix: str) -> None:
     for path in (*_data_files(prefix), prefix + ".index"):
         sync_file(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,12 +51,16 @@ class CheckpointDamaged(CheckpointError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """One tensor to be read; `shape` of None takes any. `slice_spec` as in `Entry`."""
+    """One tensor to be read; `shape` of None takes any. `slice_spec` as in `Entry`.
+
+    What has a `device` is read there, and by itself.
+    """
 
     name: str
     dtype: tf.DType
     shape: tuple[int | None, ...] | None
     slice_spec: str = ""
+    device: str = ""
 
     @property
     def whole_shape(self) -> tuple[int | None, ...] | None:
@@ -95,15 +99,36 @@ def read_tensors(
     >>> read_tensors(path, [Wanted("w", tf.float32, (2,))])[0].numpy()
     array([1., 2.], dtype=float32)
     """
+    values: dict[int, tf.Tensor] = {}
+    give_tensors(path, wanted, values.__setitem__, find)
+    return [values[number] for number in range(len(wanted))]
+
+
+def give_tensors(
+    path: str,
+    wanted: Sequence[Wanted],
+    take: Callable[[int, tf.Tensor], Any],
+    find: FindSource | None = None,
+) -> None:
+    """As `read_tensors`, but `take(number, tensor)` is given each of them, and they are not kept.
+
+    Where an error is raised, some may have been given already.
+    """
     path = os.fspath(path)
     while True:
         before = _identity(path)
         try:
             stored = _read_index(path)
             sources = _substitutes(wanted, stored, find) if find is not None else {}
-            reads = [read for w in wanted for read in _reads(w, sources.get(w.name), stored)]
-            _check_fit(path, reads, stored)
-            return _combined(wanted, sources, _read_values(path, reads, stored))
+            reads = [_reads(w, sources.get(w.name), stored) for w in wanted]
+            _check_fit(path, [read for of_one in reads for read in of_one], stored)
+            for numbers in _together(wanted):
+                chosen = [read for n in numbers for read in reads[n]]
+                values = _read_values(path, chosen, stored)
+                group = [wanted[n] for n in numbers]
+                for number, value in zip(numbers, _combined(group, sources, values), strict=True):
+                    take(number, value)
+            return
         except CheckpointDamaged:
             after = _identity(path)
             if after is None:
@@ -115,10 +140,28 @@ def read_tensors(
             # It was replaced while it was being read: read the new one.
 
 
+def _together(wanted: Sequence[Wanted]) -> list[list[int]]:
+    """Which are read at the same time: all that have no place of their own."""
+    here = [number for number, entry in enumerate(wanted) if not entry.device]
+    return [*([here] if here else []), *([n] for n, entry in enumerate(wanted) if entry.device)]
+
+
 def restore_newest_intact(
     directory: str | os.PathLike[str], wanted: Sequence[Wanted], find: FindSource | None = None
 ) -> tuple[str, list[tf.Tensor]]:
-    """The newest checkpoint of a directory that can be read, and its tensors.
+    """The newest checkpoint of a directory that can be read, and its tensors: `give_newest`."""
+    values: dict[int, tf.Tensor] = {}
+    path = give_newest_intact(directory, wanted, values.__setitem__, find)
+    return path, [values[number] for number in range(len(wanted))]
+
+
+def give_newest_intact(
+    directory: str | os.PathLike[str],
+    wanted: Sequence[Wanted],
+    take: Callable[[int, tf.Tensor], Any],
+    find: FindSource | None = None,
+) -> str:
+    """Give the tensors of the newest checkpoint of a directory that can be read; which it is.
 
     Damaged ones are passed over, with one warning. One that does not fit the model is not
     damaged: `CheckpointMismatch` is raised at once, as an older one would fit no better.
@@ -131,14 +174,14 @@ def restore_newest_intact(
         try:
             if problem is not None:
                 raise CheckpointDamaged(problem)
-            tensors = read_tensors(path, wanted, find)
+            give_tensors(path, wanted, take, find)
         except CheckpointDamaged as error:
             passed_over[path] = str(error)
         except NoCheckpointError:
             removed.add(path)
         else:
             _warn_of(passed_over, path)
-            return path, tensors
+            return path
     if not passed_over:
         raise NoCheckpointError(f"Could not find trained model in model_dir: {directory}.")
     raise CheckpointDamaged(
@@ -234,7 +277,7 @@ def _restored(path: str, wanted: Sequence[Wanted]) -> list[tf.Tensor]:
     if not wanted:
         return []
     try:
-        with eager_mode(), tf.device("/CPU:0"):
+        with eager_mode(), tf.device(wanted[0].device or "/CPU:0"):
             return list(
                 tf.raw_ops.RestoreV2(
                     prefix=path,
@@ -272,7 +315,10 @@ def _reads(entry: Wanted, source: Source | None, stored: _Stored) -> list[Wanted
         return [entry]
     if source.value is None:
         return [replace(entry, name=name) for name in source.names]
-    return [Wanted(name, stored.dtypes[name], None) for name in source.names]
+    return [
+        replace(entry, name=n, dtype=stored.dtypes[n], shape=None, slice_spec="")
+        for n in source.names
+    ]
 
 
 def _combined(

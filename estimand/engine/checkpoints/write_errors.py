@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 
 import tensorflow as tf
 
+from estimand.core.atomic_files import remove_quietly
 from estimand.core.errors import CheckpointWriteError
+from estimand.engine.checkpoints.publishing import discard_temporary
 
 
 def write_error(prefix: str, error: OSError | tf.errors.OpError) -> CheckpointWriteError:
@@ -40,3 +44,20 @@ def _reason(error: OSError | tf.errors.OpError) -> str:
     """What the system says, without where in TensorFlow and about which temporary file."""
     text = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
     return text.rpartition("}} ")[2].partition(" [Op:")[0].rpartition("; ")[2]
+
+
+@contextlib.contextmanager
+def clearing_up(prefix: str, *temporaries: str | None) -> Iterator[None]:
+    """Where writing the checkpoint `prefix` fails, nothing stays of it under temporary names."""
+    try:
+        yield
+    except BaseException as error:
+        for temporary in temporaries:
+            if temporary is not None:
+                discard_temporary(temporary)
+                remove_quietly(temporary)
+        # A server that is lost while it writes is told as any other loss.
+        lost = isinstance(error, (tf.errors.UnavailableError, tf.errors.AbortedError))
+        if isinstance(error, (OSError, tf.errors.OpError)) and not lost:
+            raise write_error(prefix, error) from error
+        raise

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal
 
-import tensorflow as tf
-
 from estimand.core.atomic_files import (
     remove_quietly,
     replace_bytes,
@@ -51,12 +49,13 @@ from estimand.engine.checkpoints.publishing import (
     clean_leftovers,
     delete_checkpoint,
     discard_temporary,
+    join_bundles,
     publish_bundle,
     remove_bundle,
     sync_bundle,
     write_bundle,
 )
-from estimand.engine.checkpoints.write_errors import write_error
+from estimand.engine.checkpoints.write_errors import clearing_up, write_error
 from estimand.engine.model_dir import ensure_writable, holds_lock
 
 _log = logging.getLogger("tensorflow")
@@ -77,7 +76,9 @@ class _Job:
     companion_entries: Sequence[Entry]
     meta: str | None
     graph: bytes | None
-    if_exists: Literal["replace", "keep"]
+    keep: bool
+    temporary: str
+    others: Sequence[str]
     on_published: Callable[[str], None] | None
 
     @property
@@ -165,6 +166,7 @@ class CheckpointWriter:
         synchronous: bool = False,
         on_published: Callable[[str], None] | None = None,
         if_exists: Literal["replace", "keep"] = "replace",
+        write_others: Callable[[str], Sequence[str]] = lambda prefix: (),
     ) -> str:
         """Begin to save `entries`, and return the prefix the checkpoint will have.
 
@@ -179,21 +181,33 @@ class CheckpointWriter:
         the values are the same anyway: they are not written, only listed as the newest; a
         companion and meta are added where there were none.
 
+        `write_others(prefix)` is called before this returns, unless the values are kept: it has
+        written more of the checkpoint, into the bundles whose prefixes it gives, which begin with
+        the given one and are joined with the rest.
+
         Raises `CheckpointWriteError` if the save before this one failed.
         """
+        prefix = self.prefix(step)
+        temporary = self._temporary(os.path.basename(prefix))
         job = _Job(
-            prefix=self.prefix(step),
+            prefix=prefix,
             entries=tuple(entries),
             companion=companion if isinstance(companion, str) else None,
             companion_entries=() if isinstance(companion, str) else tuple(companion or ()),
             meta=None if meta is None else meta_text(meta),
             graph=graph,
-            if_exists=if_exists,
+            keep=False,
+            temporary=temporary,
+            others=(),
             on_published=on_published,
         )
         with self._caller_lock:
             self.wait(another_follows=True)
-            self._require_directory(job.prefix)
+            with clearing_up(prefix, temporary, job.companion):
+                self._require_directory(prefix)
+                keep = if_exists == "keep" and visible_problem(prefix) is None
+                others = () if keep else write_others(temporary)
+            job = dataclasses.replace(job, keep=keep, others=others)
             # Not a daemon: a program that ends while a checkpoint is being written waits for it.
             self._thread = threading.Thread(
                 target=self._run, args=(job, synchronous), name=f"estimand-save-{step}"
@@ -279,36 +293,31 @@ class CheckpointWriter:
             raise write_error(prefix, FileNotFoundError(self._directory))
 
     def _write(self, job: _Job) -> None:
-        temporary = self._temporary(os.path.basename(job.prefix))
         new_state = temporary_path(self._directory, STATE_FILE)
         saved = [checkpoint for checkpoint in self._saved if checkpoint.path != job.prefix]
         saved.append(Saved(job.prefix, self._clock()))
-        try:
+        if job.companion_entries:
+            job = dataclasses.replace(
+                job, companion=self.temporary_prefix(checkpoint_step(job.prefix))
+            )
+        with clearing_up(job.prefix, job.temporary, job.companion, new_state):
             self._require_directory(job.prefix)
-            keep = job.if_exists == "keep" and visible_problem(job.prefix) is None
-            if job.companion_entries:
-                written = self.temporary_prefix(checkpoint_step(job.prefix))
-                job = dataclasses.replace(job, companion=written)
-                write_bundle(written, job.companion_entries)
-            if not keep:
-                write_bundle(temporary, job.entries)
+            if job.companion_entries and job.companion is not None:
+                write_bundle(job.companion, job.companion_entries)
+            if job.others:
+                join_bundles(job.temporary, job.entries, job.others)
+            elif not job.keep:
+                write_bundle(job.temporary, job.entries)
             # Before the checkpoint is: should we die right after, the next writer finishes this.
             write_text(new_state, self._state_text(saved))
-            self._publish(job, temporary, keep)
+            self._publish(job)
             os.replace(new_state, os.path.join(self._directory, STATE_FILE))
             sync_directory(self._directory)
-        except BaseException as error:
-            remove_quietly(new_state)
-            discard_temporary(temporary)
-            if job.companion is not None:
-                discard_temporary(job.companion)
-            if isinstance(error, (OSError, tf.errors.OpError)):
-                raise write_error(job.prefix, error) from error
-            raise
         self._saved = saved
 
-    def _publish(self, job: _Job, temporary: str, keep: bool) -> None:
+    def _publish(self, job: _Job) -> None:
         """What is part of the checkpoint first, and last the index that makes it one."""
+        keep = job.keep
         companion = companion_place(job.prefix)
         if keep and (companion_prefix(job.prefix) or job.companion is None):
             if job.companion is not None:
@@ -337,7 +346,7 @@ class CheckpointWriter:
             remove_quietly(graph)
 
         if not keep:
-            publish_bundle(temporary, job.prefix)
+            publish_bundle(job.temporary, job.prefix)
 
     def _remove_old(self) -> None:
         with self._protected_lock:

@@ -63,6 +63,15 @@ class Servers(VariableMaker):
             _save_as_slice(variable, name, owner)
         return variable
 
+    def beside(
+        self, name: str, shape: Any, *, is_local: bool, asynchronous: bool
+    ) -> contextlib.AbstractContextManager[Any]:
+        """A large table is drawn on its server: it need not fit into the chief, or be sent."""
+        known = tf.TensorShape(shape)
+        if (is_local and not asynchronous) or not known.is_fully_defined():
+            return super().beside(name, shape, is_local=is_local, asynchronous=asynchronous)
+        return tf.device(_SERVER.format(self._owner(name, known)[1]))
+
     def _owner(self, name: str, shape: tf.TensorShape) -> tuple[EngineVariable | None, int]:
         """The variable that this one is named after, if any, and the server to be on."""
         words = _words(name)

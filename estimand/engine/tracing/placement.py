@@ -43,11 +43,3 @@ def own_copy(variable: Any) -> Any:
 def on_server(kept: Any) -> bool:
     """Whether a variable, or a tensor, is in the memory of a parameter server."""
     return "/job:ps" in (kept.device or "")
-
-
-def brought_here(value: tf.Tensor, variable: Any) -> tf.Tensor:
-    """A value read from `variable`, in the memory of this process."""
-    if not on_server(variable):
-        return value
-    with tf.device("/device:CPU:0"):
-        return tf.identity(value)

@@ -169,10 +169,11 @@ class VariableStore:
         if variable is None:
             if keras_variable is not None and not trainable:
                 kwargs = self.maker.of_keras(keras_variable, kwargs)
-            make = functools.partial(
-                self.maker.make, is_local=local, asynchronous=traced.asynchronous
-            )
-            variable = known[name] = _make_variable(traced, name, trainable, kwargs, make)
+            kind = {"is_local": local, "asynchronous": traced.asynchronous}
+            beside = self.maker.beside(name, _shape_asked_for(kwargs, keras_variable), **kind)
+            make = functools.partial(self.maker.make, **kind)
+            variable = _make_variable(traced, name, trainable, kwargs, make, beside)
+            known[name] = variable
             if not local and traced.kept_local is not None:
                 self._continue_expected(name, variable)
         else:
@@ -282,10 +283,12 @@ def _make_variable(
     trainable: bool,
     kwargs: dict[str, Any],
     make: Callable[..., Any],
+    beside: contextlib.AbstractContextManager[Any],
 ) -> Any:
     initial = kwargs.get("initial_value")
     with tf.init_scope():
-        value, symbolic = _initial_value(traced, name, initial, kwargs.get("dtype"))
+        with beside:
+            value, symbolic = _initial_value(traced, name, initial, kwargs.get("dtype"))
         with tf.compat.v1.name_scope(None):
             variable = make(
                 initial_value=value,
@@ -332,14 +335,19 @@ def _initial_value(
     return tf.zeros(value.shape, dtype or value.dtype), value
 
 
-def _check_same_shape(
-    name: str, variable: tf.Variable, kwargs: dict[str, Any], keras_variable: Any
-) -> None:
+def _shape_asked_for(kwargs: dict[str, Any], keras_variable: Any) -> Any:
     shape = kwargs.get("shape")
     if shape is None:
         shape = getattr(keras_variable, "_shape", None)
     if shape is None and not callable(kwargs.get("initial_value")):
         shape = getattr(kwargs["initial_value"], "shape", None)
+    return shape
+
+
+def _check_same_shape(
+    name: str, variable: tf.Variable, kwargs: dict[str, Any], keras_variable: Any
+) -> None:
+    shape = _shape_asked_for(kwargs, keras_variable)
     if shape is not None and not tf.TensorShape(shape).is_compatible_with(variable.shape):
         raise ModelFnError(
             f"Variable {name!r} has shape {tuple(variable.shape)} in this estimator, but the model "

@@ -88,6 +88,19 @@ def large_model_fn(make_optimizer):
     return model_fn
 
 
+HUGE = (4_000_000, 16)
+
+
+def huge_model_fn(features, labels, mode):
+    """A table that is not to be held by any one process."""
+    start = _v1.random_uniform_initializer(-0.1, 0.1)
+    table = _v1.get_variable("huge", HUGE, initializer=start)
+    logits = tf.reduce_sum(tf.nn.embedding_lookup(table, features["kind"]), axis=1, keepdims=True)
+    loss = _v1.losses.sigmoid_cross_entropy(labels, logits)
+    train_op = est.minimize(_v1.train.GradientDescentOptimizer(0.1), loss)
+    return est.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
 # What becomes of the rows that a step does not look up differs: some move them, some do not.
 OPTIMIZERS = {
     "v1_adam": lambda keras: _v1.train.AdamOptimizer(0.01),
@@ -117,6 +130,7 @@ ESTIMATORS = {
     "regression": lambda config: est.Estimator(regression_model_fn, config=config),
     "keras_optimizer": lambda config: est.Estimator(keras_optimizer_model_fn, config=config),
     "columns": columns,
+    "huge": lambda config: est.Estimator(huge_model_fn, config=config),
     **{
         f"large_{name}": lambda config, make=make: est.Estimator(
             large_model_fn(make), config=config

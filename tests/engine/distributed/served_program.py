@@ -78,15 +78,22 @@ def take_part(command: dict) -> None:
         train(**command["settings"])
         return
     # Taking an interpreter with TensorFlow in it down costs as much as the training.
-    code = 1
+    code, at_start = 1, memory("VmRSS")
     try:
         train(**command["settings"])
         code = 0
     except Exception:
         traceback.print_exc()
     finally:
-        print(f"bytes on the wire: {bytes_on_the_wire()}", flush=True)
+        print(f"bytes on the wire: {bytes_on_the_wire()}")
+        print(f"bytes more than at the start: {memory('VmHWM') - at_start}", flush=True)
         os._exit(code)
+
+
+def memory(kind: str) -> int:
+    """Of this process, as the system counts it: VmRSS now, VmHWM at most so far."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(kind))
 
 
 def bytes_on_the_wire() -> int:

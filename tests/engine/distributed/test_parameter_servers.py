@@ -39,7 +39,10 @@ class Processes:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={k: v for k, v in os.environ.items() if k != "TF_CONFIG"},
+            env={
+                **{k: v for k, v in os.environ.items() if k != "TF_CONFIG"},
+                "MALLOC_MMAP_THRESHOLD_": str(1 << 20),  # what is freed is no longer counted
+            },
         )
         assert self._parent.stdout.readline() == "ready\n"
 
@@ -78,7 +81,8 @@ class Cluster:
             for index in range(len(addresses)):
                 self.start(role, index)
 
-    def start(self, role: str, index: int = 0) -> None:
+    def start(self, role: str, index: int = 0, **changed) -> None:
+        self._settings |= changed
         task = {"type": role, "index": index}
         environment = {
             "TF_CONFIG": json.dumps({"cluster": self._cluster, "task": task}),
@@ -98,10 +102,20 @@ class Cluster:
     def log(self, role: str, index: int = 0) -> str:
         return (self._folder / f"{role}{index}.log").read_text()
 
+    def told(self, what: str, role: str, index: int = 0) -> int:
+        """The last number that a process has printed as `what`."""
+        return int(re.findall(rf"{what}: (\d+)", self.log(role, index))[-1])
+
     def wait_for_step(self, step: int) -> None:
         end = time.monotonic() + _SECONDS
         while (newest_step(self.model_dir) or 0) < step:
             assert time.monotonic() < end, self.log("chief")
+            time.sleep(0.05)
+
+    def wait_for_log(self, role: str, text: str) -> None:
+        end = time.monotonic() + _SECONDS
+        while text not in self.log(role):
+            assert time.monotonic() < end, self.log(role)
             time.sleep(0.05)
 
     def ends_well(self) -> None:
@@ -179,6 +193,22 @@ def test_a_lost_chief_and_a_lost_server_go_on_from_the_checkpoint(processes, tmp
     assert newest_step(cluster.model_dir) == 900
 
 
+def test_a_server_that_is_told_to_end_has_the_chief_save_first(processes, tmp_path):
+    """As where a machine is taken away; all that was trained is there when it comes back."""
+    settings = {"model": "regression", "max_steps": 100_000, "save_every": 1_000_000}
+    cluster = Cluster(processes, tmp_path, workers=1, ps=2, at_once=False, **settings)
+    cluster.wait_for_log("chief", "training  ")  # the line that counts steps
+    os.kill(cluster.ids["ps", 1], signal.SIGTERM)
+    assert cluster.exit_code("chief") == cluster.exit_code("ps", 1) == 128 + signal.SIGTERM
+    reached = newest_step(cluster.model_dir)
+    assert reached > 0
+    assert values(cluster.model_dir)["global_step"] == reached
+    for role, index in (("ps", 1), ("chief", 0)):
+        cluster.start(role, index, max_steps=reached + 50)
+    cluster.ends_well()
+    assert newest_step(cluster.model_dir) == reached + 50
+
+
 @pytest.mark.parametrize("model", ["tables", "columns", "keras_optimizer", "converted"])
 def test_one_worker_computes_what_one_process_does(processes, tmp_path, model):
     """Variables of every style, in parts on two servers, after the same steps."""
@@ -210,8 +240,27 @@ def test_of_a_large_table_only_rows_travel(processes, tmp_path, optimizer):
     assert found.keys() == wanted.keys()
     for name in wanted:
         np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=1e-7, err_msg=name)
-    sent = int(re.search(r"bytes on the wire: (\d+)", cluster.log("worker"))[1])
+    sent = cluster.told("bytes on the wire", "worker")
     assert 0 < sent < 4 * np.prod(served_models.LARGE) / 4  # in all steps together
+
+
+def test_no_process_holds_the_whole_of_a_table_in_parts(processes, tmp_path):
+    """Made, saved and restored on four servers, in other parts."""
+    size, files = 4 * np.prod(served_models.HUGE), []
+    for shards, steps in ((16, 3), (12, 6)):
+        settings = {"model": "huge", "max_steps": steps, "shards": shards}
+        cluster = Cluster(processes, tmp_path, workers=1, ps=4, **settings)
+        cluster.ends_well()
+        held = {task: cluster.told("bytes more than at the start", *task) for task in cluster.ids}
+        without_tables = held["worker", 0]
+        assert max(held.values()) - without_tables < size / 2, held
+        files = os.listdir(cluster.model_dir)
+    reader = tf.train.load_checkpoint(cluster.model_dir)
+    table = reader.get_tensor("huge")
+    assert reader.get_tensor("global_step") == 6
+    assert table.shape == served_models.HUGE
+    assert -0.1 <= table[100:].min() < -0.09 < 0.09 < table[100:].max() <= 0.1
+    assert sum(name.startswith("model.ckpt-6.data") for name in files) >= 4
 
 
 def test_training_ends_with_the_input_and_hooks_see_every_step(processes, tmp_path):
