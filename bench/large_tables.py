@@ -3,23 +3,29 @@
     python bench/large_tables.py --optimizer keras_adam --rows 2000000 --servers 2
 
 Starts a cluster on this machine, trains, saves, exports, and trains on from the checkpoint in a
-second cluster. Bytes are those of the loopback interface, so nothing else should use it; memory is
-the peak of each process during the phase, beyond what it had when TensorFlow had been imported.
+second cluster. Bytes are those of the connections of chief and worker; memory is the peak of each
+process during the phase, beyond what it had when TensorFlow had been imported.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 _MB = 1e6
 _BATCH = 256
+_SECONDS_BETWEEN_COUNTS = 0.2
 _OPTIMIZERS = ("v1_adam", "v1_adagrad", "keras_adam", "keras_adagrad")
 
 
@@ -78,17 +84,23 @@ class Phases:
     def __init__(self, folder: str) -> None:
         self._ids = json.loads(Path(folder, "ids.json").read_text())
         self._base = {name: _peak(process) for name, process in self._ids.items()}
-        self._sent = _loopback_bytes()
+        self._folder = folder
+        self._sent = self._bytes()
         self._reset()
 
     def end(self, name: str, steps: int = 1) -> None:
-        sent = _loopback_bytes()
+        sent = self._bytes()
         peaks = {role: _peak(process) - self._base[role] for role, process in self._ids.items()}
         told = "  ".join(f"{role} {peak / _MB:7.0f}" for role, peak in peaks.items())
         print(f"{name:8s} sent {(sent - self._sent) / steps / _MB:9.3f} MB   peak MB: {told}")
         sys.stdout.flush()
         self._sent = sent
         self._reset()
+
+    def _bytes(self) -> int:
+        time.sleep(2 * _SECONDS_BETWEEN_COUNTS)
+        told = Path(self._folder, "worker.bytes")
+        return _bytes_of_connections() + (int(told.read_text() or 0) if told.exists() else 0)
 
     def _reset(self) -> None:
         for process in self._ids.values():
@@ -102,11 +114,25 @@ def _peak(process: int) -> int:
     return 0
 
 
-def _loopback_bytes() -> int:
-    for line in Path("/proc/net/dev").read_text().splitlines():
-        if line.strip().startswith("lo:"):
-            return int(line.split()[1])
-    raise OSError("no loopback interface")
+def _bytes_of_connections() -> int:
+    """Received, or sent and received well, by the connections that this process has open."""
+    total = 0
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                continue
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as opened:
+            told = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 136)
+            total += sum(struct.unpack_from("QQ", told, 120))
+    return total
+
+
+def _tell_bytes(folder: str) -> None:
+    path = Path(folder, "worker.bytes")
+    while True:
+        path.with_suffix(".new").write_text(str(_bytes_of_connections()))
+        path.with_suffix(".new").replace(path)
+        time.sleep(_SECONDS_BETWEEN_COUNTS)
 
 
 def _take_part(options: argparse.Namespace) -> None:
@@ -128,13 +154,14 @@ def _take_part(options: argparse.Namespace) -> None:
     )
     estimator = est.Estimator(_model_fn, config=config, params=vars(options))
     if options.task != "chief":
+        if options.task == "worker":
+            count = threading.Thread(target=_tell_bytes, args=(options.folder,), daemon=True)
+            count.start()
         roles.serve(config, timeout=600)
         return
-    import time
-
     time.sleep(5)  # until the others have imported TensorFlow
     phases = Phases(options.folder)
-    hooks = [_watch(phases, options.target - options.steps, options.steps)]
+    hooks = [_watch(phases, options.steps)]
     listeners = [_listen(phases)]
     estimator.train(
         lambda: _input(options.rows),
@@ -152,16 +179,12 @@ def _take_part(options: argparse.Namespace) -> None:
     phases.end("export")
 
 
-def _watch(phases: Phases, start: int, steps: int) -> Any:
+def _watch(phases: Phases, steps: int) -> Any:
     import estimand as est
 
     class Watch(est.SessionRunHook):
         cadence = est.every(steps=steps // 2)
         looks = 0
-
-        def after_create_session(self, session: Any, coord: Any) -> None:
-            del session, coord
-            pass
 
         def after_run(self, run_context: Any, run_values: Any) -> None:
             del run_context, run_values

@@ -16,6 +16,7 @@ from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine import time_spent
 from estimand.engine.checkpoints import api as checkpoints
+from estimand.engine.checkpoints.slices import InSlices, in_slices
 from estimand.engine.checkpoints.substitutes import substitutes
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.tracing.trace import Trace, trace_model
@@ -152,15 +153,17 @@ def _trace(
         return spec
 
     live, reading = workspace.live, model_to_read(workspace)
-    with contextlib.nullcontext(live) if live.is_trained_here else reading as model:
-        trace = trace_model(
-            build,
-            mode,
-            ({}, None),
-            model.store,
-            seed=model_seed(workspace, RunRecord.load(workspace.model_dir)),
-            create_global_step=workspace.create_global_step,
-        )
+    with contextlib.ExitStack() as stack:
+        model = live if live.is_trained_here else stack.enter_context(reading)
+        with model.store.shapes_will_do():
+            trace = trace_model(
+                build,
+                mode,
+                ({}, None),
+                model.store,
+                seed=model_seed(workspace, RunRecord.load(workspace.model_dir)),
+                create_global_step=workspace.create_global_step,
+            )
     return trace, made["signatures"]
 
 
@@ -179,17 +182,20 @@ def _checked_receiver(receiver: Any, mode: str) -> Any:
 
 def _values(
     workspace: Workspace, trace: Trace, graph_of_mode: ModeGraph, path: str, fall_back: bool
-) -> tuple[list[tf.Tensor], str]:
+) -> tuple[list[tf.Tensor | InSlices], str]:
     """What the checkpoint holds of the variables; read anew, the live ones stay as they are."""
     wanted = [saved.wanted() for saved, _ in graph_of_mode.flat.saved.values()]
     find = substitutes(trace.collection)
+    large = in_slices(path, wanted)
+    others = [entry for number, entry in enumerate(wanted) if number not in large]
     try:
-        return checkpoints.read_tensors(path, wanted, find), path
+        values = iter(checkpoints.read_tensors(path, others, find))
+        return [large.get(n) or next(values) for n in range(len(wanted))], path
     except (checkpoints.CheckpointDamaged, NoCheckpointError):
         if not fall_back:
             raise
-        used, values = checkpoints.restore_newest_intact(workspace.model_dir, wanted, find)
-        return values, used
+        used, _ = checkpoints.restore_newest_intact(workspace.model_dir, others, find)
+        return _values(workspace, trace, graph_of_mode, used, False)
     except checkpoints.CheckpointMismatch as error:
         raise type(error)(
             "Could not load all requested variables from checkpoint. Please make sure your "

@@ -97,7 +97,7 @@ class Notes:
             if variable.trainable:
                 self.parameters += int(np.prod(value.shape.as_list(), dtype=np.int64))
             if name == _STEP:
-                self.step = int(value)
+                self.step = int(value)  # type: ignore[arg-type]  # a number is not in slices
 
     def as_dict(self) -> dict[str, Any]:
         metrics = self.extra.get("metrics")

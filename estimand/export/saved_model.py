@@ -11,6 +11,8 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.errors import ConfigError
+from estimand.engine.checkpoints.publishing import Entry, join_bundles, write_bundle
+from estimand.engine.checkpoints.slices import InSlices
 from estimand.export.flat_graph import FlatGraph
 from estimand.export.signatures import TAGS
 
@@ -27,7 +29,7 @@ class ModeGraph:
     flat: FlatGraph
     signatures: dict[str, Any]
     # In the order of flat.saved.
-    values: Sequence[tf.Tensor]
+    values: Sequence[tf.Tensor | InSlices]
 
 
 def write(
@@ -55,12 +57,12 @@ def write(
                     _TRAIN_OP_KEY, graph_of_mode.flat.train_op
                 )
             variables = {name: variable for name, (_, variable) in graph_of_mode.flat.saved.items()}
-            saver = tf.compat.v1.train.Saver(variables, sharded=True, allow_empty=True)
+            saver = _Saver(variables, sharded=True, allow_empty=True)
             if number > 0:
                 builder.add_meta_graph(saver=saver, **arguments)
                 continue
+            saver.values = dict(zip(variables, graph_of_mode.values, strict=True))
             with tf.compat.v1.Session(config=session_config) as session:
-                _fill(session, list(variables.values()), graph_of_mode.values)
                 builder.add_meta_graph_and_variables(session, saver=saver, **arguments)
     builder.save(as_text)
     for name, source in (assets_extra or {}).items():
@@ -87,10 +89,29 @@ def check_assets_extra(assets_extra: Mapping[str, str] | None) -> None:
             )
 
 
-def _fill(session: Any, variables: Sequence[tf.Variable], values: Sequence[tf.Tensor]) -> None:
-    """Give the variables their values without adding an op to the graph."""
-    for variable, value in zip(variables, values, strict=True):
-        session.run(variable.initializer, {variable.initializer.inputs[1]: value.numpy()})
+class _Saver(tf.compat.v1.train.Saver):
+    """Writes values that no variable of a session has to hold."""
+
+    values: Mapping[str, tf.Tensor | InSlices]
+
+    def save(self, sess: Any, save_path: str, *args: Any, **kwargs: Any) -> str:
+        """Called by TensorFlow's builder, for the variables of the export."""
+        del sess, args, kwargs
+        if not self.values:
+            return save_path
+        whole = [Entry(n, v) for n, v in self.values.items() if not isinstance(v, InSlices)]
+        large = {n: v for n, v in self.values.items() if isinstance(v, InSlices)}
+        parts: list[str] = []
+        for name, value in large.items():
+            for entry in value.entries(name):
+                parts.append(f"{save_path}-{len(parts)}")
+                write_bundle(parts[-1], [entry])
+                del entry  # before the next one is read
+        if parts:
+            join_bundles(save_path, whole, parts)
+        else:
+            write_bundle(save_path, whole)
+        return save_path
 
 
 def _copy(source: str, destination: str) -> None:

@@ -11,7 +11,11 @@ from __future__ import annotations
 from tensorflow.python.client.session import SessionInterface
 
 # v1 code asks a variable for `.op.name`, which an eager variable refuses: ours subclass it.
-from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable
+from tensorflow.python.ops.resource_variable_ops import (
+    BaseResourceVariable,
+    ResourceVariable,
+    UninitializedVariable,
+)
 
 from estimand.core.tf_private.dataset_stages import (
     Stage,
@@ -167,6 +171,7 @@ __all__ = [
     "SavedModelReader",
     "SessionInterface",
     "Stage",
+    "UninitializedVariable",
     "add_control_inputs",
     "averages_start_from",
     "calls_as_they_are",

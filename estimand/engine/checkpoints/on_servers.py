@@ -19,12 +19,11 @@ import tensorflow as tf
 
 from estimand.core.atomic_files import remove_quietly, temporary_path
 from estimand.core.tf_private import eager_mode
+from estimand.engine.checkpoints import slices
 from estimand.engine.checkpoints.publishing import Entry
 from estimand.engine.tracing.placement import on_server
 
 _HERE = "/device:CPU:0"
-# What a reader has to hold that wants other parts than these.
-_MOST_BYTES_OF_A_SLICE = 64 * 2**20
 # Of several variables in one file. A variable that was ever changed by rows is copied when it is
 # read, so this is what a server needs to write it.
 _MOST_BYTES_OF_A_FILE = 16 * 2**20
@@ -104,19 +103,19 @@ def _save(prefix: str, variables: Sequence[tuple[Any, ToEntry]]) -> None:
 
 def _slices(entry: Entry) -> list[Entry]:
     """A large entry as several slices of the same variable."""
-    rows = entry.tensor.shape[0] if entry.tensor.shape.rank else 1
-    size = entry.tensor.shape.num_elements() * entry.tensor.dtype.size
-    most = max(1, int(rows * _MOST_BYTES_OF_A_SLICE / max(size, 1)))
-    if most >= rows:
+    own = entry.tensor.shape.as_list()
+    rows = slices.row_slices(own, entry.tensor.dtype, slices.MOST_BYTES)
+    if len(rows) == 1:
         return [entry]
     shape, first = _place(entry)
-    others = ":-" * (len(shape) - 1)
-    result = []
-    for start in range(0, rows, most):
-        part = entry.tensor[start : start + most]
-        spec = f"{' '.join(map(str, shape))} {first + start},{part.shape[0]}{others}"
-        result.append(Entry(entry.name, part, spec))
-    return result
+    return [
+        Entry(
+            entry.name,
+            entry.tensor[start : start + count],
+            slices.spec_of_rows(shape, first + start, count),
+        )
+        for start, count in rows
+    ]
 
 
 def _place(entry: Entry) -> tuple[list[int], int]:

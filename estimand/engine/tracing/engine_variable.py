@@ -131,3 +131,7 @@ class V1Answers:
 
 class EngineVariable(V1Answers, tf_private.ResourceVariable):
     """An eager variable that answers what v1 graph code asks of a variable."""
+
+
+class ValuelessVariable(V1Answers, tf_private.UninitializedVariable):
+    """A variable of a trace that is not run: its value is nowhere, however large it would be."""

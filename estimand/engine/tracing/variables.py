@@ -23,11 +23,12 @@ from estimand.core.errors import ModelFnError
 from estimand.core.tf_private import kerases
 from estimand.engine.distribution import Distribution
 from estimand.engine.eager import writes as eager_writes
-from estimand.engine.tracing.engine_variable import EngineVariable
+from estimand.engine.tracing.engine_variable import EngineVariable, ValuelessVariable
 from estimand.engine.tracing.traced_variables import TRACED, TracedVariables
 from estimand.engine.tracing.twins import twin_of
 
 _Keys = tf.compat.v1.GraphKeys
+_LARGE = 64 * 2**20  # bytes
 # An optimizer applied inside `tf.cond` makes its scalars there; v1 graphs named them without.
 _CONTROL_FLOW_SCOPE = re.compile(r"^((cond|while)(_\d+)?/)+")
 
@@ -60,6 +61,7 @@ class VariableStore:
         # How often values may have changed: as long as this stays, they are what they were.
         self.changes = 0
         self._touched = False
+        self._valueless: list[str] | None = None  # names, while shapes will do
 
     @contextlib.contextmanager
     def tracing(
@@ -172,7 +174,11 @@ class VariableStore:
             kind = {"is_local": local, "asynchronous": traced.asynchronous}
             beside = self.maker.beside(name, _shape_asked_for(kwargs, keras_variable), **kind)
             make = functools.partial(self.maker.make, **kind)
-            variable = _make_variable(traced, name, trainable, kwargs, make, beside)
+            if self._valueless is not None and not (local or of_keras) and _is_large(kwargs):
+                variable = _without_value(name, trainable, kwargs)
+                self._valueless.append(name)
+            else:
+                variable = _make_variable(traced, name, trainable, kwargs, make, beside)
             known[name] = variable
             if not local and traced.kept_local is not None:
                 self._continue_expected(name, variable)
@@ -196,6 +202,20 @@ class VariableStore:
             if not local:
                 self._keras_variables[id(variable)] = keras_variable
         return variable
+
+    @contextlib.contextmanager
+    def shapes_will_do(self) -> Iterator[None]:
+        """Inside, a trace is made that is not run: large variables that it makes have no values.
+
+        They are forgotten again. Those of Keras layers have, since the layers keep them.
+        """
+        self._valueless = []
+        try:
+            yield
+        finally:
+            for name in self._valueless:
+                del self._shared[name]
+            self._valueless = None
 
     def expect(self, name: str, value: tf.Tensor) -> tf.Variable:
         """Hold what a checkpoint has under a name, until the model asks for that variable.
@@ -275,6 +295,20 @@ def _graph_name(name: str | None) -> str:
     """The name that an op called `name` gets here and now, as a v1 variable handle would."""
     with tf.compat.v1.name_scope(name, "Variable") as scope:
         return scope.rstrip("/")
+
+
+def _is_large(kwargs: dict[str, Any]) -> bool:
+    """Whether a variable is better not made if nobody reads it."""
+    shape, dtype = tf.TensorShape(kwargs.get("shape")), kwargs.get("dtype")
+    known = shape.is_fully_defined() and dtype is not None
+    return known and shape.num_elements() * tf.as_dtype(dtype).size > _LARGE
+
+
+def _without_value(name: str, trainable: bool, kwargs: dict[str, Any]) -> ValuelessVariable:
+    with tf.init_scope(), tf.compat.v1.name_scope(None):
+        return ValuelessVariable(
+            name=name, trainable=trainable, shape=kwargs["shape"], dtype=kwargs["dtype"]
+        )
 
 
 def _make_variable(

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from estimand.core.errors import CheckpointWriteError
-from estimand.engine.checkpoints import on_servers
+from estimand.engine.checkpoints import on_servers, slices
 from estimand.engine.checkpoints.api import CheckpointWriter, Entry, Wanted, read_tensors
 
 ROWS = np.arange(40.0, dtype=np.float32).reshape(10, 4)
@@ -33,7 +33,7 @@ def parts():
 def test_what_others_wrote_is_one_checkpoint_with_the_rest(
     tmp_path, parts, shared, bytes_of_a_slice, monkeypatch
 ):
-    monkeypatch.setattr(on_servers, "_MOST_BYTES_OF_A_SLICE", bytes_of_a_slice)
+    monkeypatch.setattr(slices, "MOST_BYTES", bytes_of_a_slice)
     monkeypatch.setattr(on_servers, "_MOST_BYTES_OF_A_FILE", 70)
     with CheckpointWriter(tmp_path) as writer:
         path = writer.save(
@@ -48,6 +48,20 @@ def test_what_others_wrote_is_one_checkpoint_with_the_rest(
     data = [name for name in os.listdir(tmp_path) if ".data-" in name]
     assert len(data) == 3  # the rest; the number and the second part; the first part
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".tmp")]
+
+
+def test_a_variable_in_slices_is_read_by_slices(tmp_path, parts, monkeypatch):
+    monkeypatch.setattr(slices, "MOST_BYTES", 50)  # three rows
+    with CheckpointWriter(tmp_path) as writer:
+        path = writer.save(
+            3, STEP, write_others=lambda prefix: on_servers.write(prefix, parts, shared=True)
+        )
+    wanted = [Wanted("number", tf.float32, ()), Wanted("table", tf.float32, (10, 4))]
+    [(number, table)] = slices.in_slices(path, wanted).items()
+    entries = list(table.entries("new"))
+    assert number == 1
+    assert [e.slice_spec for e in entries] == [f"10 4 {n},{min(3, 10 - n)}:-" for n in (0, 3, 6, 9)]
+    np.testing.assert_array_equal(np.concatenate([e.tensor for e in entries]), ROWS)
 
 
 def test_a_part_that_could_not_be_written_leaves_nothing(tmp_path):

@@ -96,6 +96,8 @@ def huge_model_fn(features, labels, mode):
     start = _v1.random_uniform_initializer(-0.1, 0.1)
     table = _v1.get_variable("huge", HUGE, initializer=start)
     logits = tf.reduce_sum(tf.nn.embedding_lookup(table, features["kind"]), axis=1, keepdims=True)
+    if mode == est.ModeKeys.PREDICT:
+        return est.EstimatorSpec(mode, predictions={"logits": logits})
     loss = _v1.losses.sigmoid_cross_entropy(labels, logits)
     train_op = est.minimize(_v1.train.GradientDescentOptimizer(0.1), loss)
     return est.EstimatorSpec(mode, loss=loss, train_op=train_op)

@@ -100,6 +100,9 @@ def bytes_on_the_wire() -> int:
     """Received, or sent and received well, by the connections that this process has open."""
     total = 0
     for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                continue
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as opened:
             told = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 136)
             total += sum(struct.unpack_from("QQ", told, 120))
@@ -135,6 +138,7 @@ def train(
     repeat: bool = True,
     watch: str | None = None,
     save_every: int = 1000,
+    export: str | None = None,
 ) -> None:
     partitioners = tf.distribute.experimental.partitioners
     config = est.RunConfig(
@@ -153,6 +157,10 @@ def train(
         est.TrainSpec(given, max_steps=max_steps, hooks=hooks),
         est.EvalSpec(served_models.input_fn(8, repeat=False)),
     )
+    if export is not None and config.is_chief:
+        features = {"kind": tf.TensorSpec([None], tf.int64)}
+        receiver = est.export.build_raw_serving_input_receiver_fn(features)
+        estimator.export_saved_model(export, receiver)
 
 
 if __name__ == "__main__":

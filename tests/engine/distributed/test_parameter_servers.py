@@ -25,7 +25,7 @@ from tests.engine.distributed import served_models
 
 pytestmark = pytest.mark.slow
 
-_SECONDS = 90
+_SECONDS = 240
 _BATCHES = 6  # 48 rows in batches of 8
 
 
@@ -245,10 +245,11 @@ def test_of_a_large_table_only_rows_travel(processes, tmp_path, optimizer):
 
 
 def test_no_process_holds_the_whole_of_a_table_in_parts(processes, tmp_path):
-    """Made, saved and restored on four servers, in other parts."""
+    """Made, saved and restored on four servers, in other parts, and exported."""
     size, files = 4 * np.prod(served_models.HUGE), []
     for shards, steps in ((16, 3), (12, 6)):
         settings = {"model": "huge", "max_steps": steps, "shards": shards}
+        settings["export"] = str(tmp_path / "export")
         cluster = Cluster(processes, tmp_path, workers=1, ps=4, **settings)
         cluster.ends_well()
         held = {task: cluster.told("bytes more than at the start", *task) for task in cluster.ids}
@@ -261,6 +262,10 @@ def test_no_process_holds_the_whole_of_a_table_in_parts(processes, tmp_path):
     assert table.shape == served_models.HUGE
     assert -0.1 <= table[100:].min() < -0.09 < 0.09 < table[100:].max() <= 0.1
     assert sum(name.startswith("model.ckpt-6.data") for name in files) >= 4
+    exported = tf.saved_model.load(max(glob.glob(str(tmp_path / "export/*"))))
+    rows = np.array([0, 4, 1_999_999, 3_999_999])
+    answer = exported.signatures["serving_default"](kind=tf.constant(rows))["logits"]
+    np.testing.assert_allclose(answer[:, 0], table[rows].sum(axis=1), rtol=1e-5, atol=1e-6)
 
 
 def test_training_ends_with_the_input_and_hooks_see_every_step(processes, tmp_path):
