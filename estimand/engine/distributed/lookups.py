@@ -2,7 +2,8 @@
 
 In one process a row that occurs many times in a batch is cheapest read as often. Sent from another
 one it is the larger part of all bytes: words in a batch repeat themselves. So the worker asks for
-each row once, and repeats it itself. The values are the same.
+each row once, and repeats it itself; and where gradients of rows are added into one of the whole
+table, which may happen at the server, it adds up those of a row first. The values are the same.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-_GATHER, _UNIQUE, _REPEAT = "ResourceGather", "Unique", "GatherV2"
+_GATHER, _UNIQUE, _REPEAT, _SUM = "ResourceGather", "Unique", "GatherV2", "UnsortedSegmentSum"
 
 
 def each_row_once(
@@ -25,11 +26,14 @@ def each_row_once(
     result = tf.compat.v1.GraphDef()
     result.versions.CopyFrom(part.versions)
     result.library.CopyFrom(part.library)
-    known = _known_rows(part, graph)
+    nodes = {node.name: node for node in part.node}
+    known = _known_rows(nodes, graph)
     made: dict[str, tf.TensorSpec] = {}
     for node in part.node:
         if node.op == _GATHER and node.input[0] in servers and _can_repeat(node, graph):
             _add_lookup(result, node, graph, known, made)
+        elif node.op == _SUM and (once := known.get(_rows_summed(node, nodes, graph))):
+            _add_sum(result, node, once, graph, made)
         else:
             result.node.add().CopyFrom(node)
     return result, made
@@ -43,22 +47,54 @@ def _can_repeat(node: Any, graph: tf.Graph) -> bool:
     return plain and rows.shape[1:].is_fully_defined()
 
 
-def _known_rows(part: Any, graph: tf.Graph) -> dict[str, str]:
+def _known_rows(nodes: Mapping[str, Any], graph: tf.Graph) -> dict[str, str]:
     """Where the model has the rows without repetition already, as for its gradients."""
-    nodes = {node.name: node for node in part.node}
     gathered: dict[str, str] = {}
-    for node in part.node:
-        if node.op != _UNIQUE or node.attr["out_idx"].type != tf.int32.as_datatype_enum:
-            continue
-        indices = node.input[0]
-        source = nodes.get(op_of(indices))
-        # Of one dimension before and after: it changes nothing.
-        if source is not None and source.op == "Reshape":
-            specs = [spec_in(graph, tensor) for tensor in (source.input[0], indices)]
-            if all(spec is not None and spec.shape.rank == 1 for spec in specs):
-                indices = source.input[0]
-        gathered.setdefault(full(indices), node.name)
+    for node in nodes.values():
+        if node.op == _UNIQUE and node.attr["out_idx"].type == tf.int32.as_datatype_enum:
+            gathered.setdefault(_before_reshape(node.input[0], nodes, graph), node.name)
     return gathered
+
+
+def _before_reshape(indices: str, nodes: Mapping[str, Any], graph: tf.Graph) -> str:
+    """Of one dimension before and after, it changes nothing."""
+    source = nodes.get(op_of(indices))
+    if source is not None and source.op == "Reshape":
+        specs = [spec_in(graph, tensor) for tensor in (source.input[0], indices)]
+        if all(spec is not None and spec.shape.rank == 1 for spec in specs):
+            indices = source.input[0]
+    return full(indices)
+
+
+def _rows_summed(node: Any, nodes: Mapping[str, Any], graph: tf.Graph) -> str:
+    """The rows whose gradients are added up; "": it is another kind of sum."""
+    values, indices = (spec_in(graph, tensor) for tensor in node.input[:2])
+    if values is None or indices is None or indices.shape.rank != 1:
+        return ""
+    known = values.shape.rank is not None and values.shape[1:].is_fully_defined()
+    return _before_reshape(node.input[1], nodes, graph) if known else ""
+
+
+def _add_sum(
+    result: Any, node: Any, once: str, graph: tf.Graph, made: dict[str, tf.TensorSpec]
+) -> None:
+    if op_of(node.input[1]) == once:  # it is that sum itself, or comes after it
+        result.node.add().CopyFrom(node)
+        return
+    values = graph.get_tensor_by_name(full(node.input[0]))
+    count = result.node.add(name=f"{node.name}/count", op="Size", input=[once])
+    count.attr["T"].type = node.attr["Tindices"].type
+    count.attr["out_type"].type = node.attr["Tnumsegments"].type
+    rows = result.node.add(name=f"{node.name}/rows", op=_SUM)
+    rows.input.extend([node.input[0], f"{once}:1", count.name])
+    for key in ("T", "Tnumsegments"):
+        rows.attr[key].type = node.attr[key].type
+    rows.attr["Tindices"].type = tf.int32.as_datatype_enum
+    made[f"{count.name}:0"] = tf.TensorSpec([], tf.as_dtype(node.attr["Tnumsegments"].type))
+    made[f"{rows.name}:0"] = tf.TensorSpec([None, *values.shape[1:]], values.dtype)
+    total = result.node.add()
+    total.CopyFrom(node)
+    total.input[0], total.input[1] = rows.name, once
 
 
 def _add_lookup(

@@ -179,3 +179,38 @@ def test_a_step_without_servers_stays_as_it_is():
     step = Step()
     part = step.definition
     assert bundled(part, step.graph, {}) is part
+
+
+def test_gradients_of_a_row_are_added_up_before_they_are_sent():
+    """As where an optimizer of Keras makes a gradient of the whole table of them."""
+    table = tf.Variable(np.arange(20.0, dtype=np.float32).reshape(10, 2))
+    with tf.Graph().as_default() as graph:
+        handle = tf.compat.v1.placeholder(tf.resource, [], name="handle_0")
+        ids = tf.compat.v1.placeholder(tf.int64, [None], name="ids")
+        rows = tf.raw_ops.ResourceGather(resource=handle, indices=ids, dtype=tf.float32)
+        rows.set_shape([None, 2])
+        gradients = tf.matmul(rows, tf.ones([2, 2]))  # by the worker
+        change = tf.math.unsorted_segment_sum(gradients, tf.reshape(ids, [-1]), 10, name="whole")
+        tf.raw_ops.AssignSubVariableOp(resource=handle, value=change * 0.1, name="update")
+    part = graph.as_graph_def()
+    for node in [node for node in part.node if node.op == "Placeholder"]:
+        part.node.remove(node)
+
+    def after(definition) -> np.ndarray:
+        @tf.function(autograph=False)
+        def step(ids):
+            given = {"handle_0:0": tf_private.capture(table.handle), "ids:0": ids}
+            tf.graph_util.import_graph_def(definition, given, ["update"])
+
+        before = table.numpy()
+        step(tf.constant([3, 4, 3, 9, 3], tf.int64))
+        found = table.numpy()
+        table.assign(before)
+        return found
+
+    smaller = bundled(part, graph, {"handle_0": _HERE})
+    np.testing.assert_array_equal(after(smaller), after(part))
+    nodes = {node.name: node for node in smaller.node}
+    assert nodes["whole"].device == _HERE
+    assert nodes["whole/rows"].device == ""
+    assert nodes["whole"].input[1].split(":")[0] not in ("ids", "Reshape")
