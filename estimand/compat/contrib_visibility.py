@@ -20,16 +20,25 @@ def file_asks(path: str) -> bool:
     return detection.asks_for_contrib(_source(path))
 
 
-@functools.cache
-def tensorflow_1_for(path: str) -> Any:
-    """The TensorFlow 1 that a file gets; its version goes with what it shows of contrib."""
+def tensorflow_1_for(path: str, for_either: bool = False) -> Any:
+    """The TensorFlow 1 that a file gets; its version goes with what it shows of contrib.
+
+    Args:
+        path: the file.
+        for_either: it has a way for TensorFlow 2, and is told that version.
+    """
     from estimand.compat.v1 import view
 
     if file_asks(path):
         return view.tf
-    if detection.looks_for_contrib(_source(path)):
+    if for_either or _looks(path):
         return view.tf_for_either
     return view.tf_without_contrib
+
+
+@functools.cache
+def _looks(path: str) -> bool:
+    return detection.looks_for_contrib(_source(path))
 
 
 def _source(path: str) -> str:

@@ -88,7 +88,8 @@ class _Imports:
             return imported
         if not self._wants_v1(globals or {}):
             return imported
-        return contrib_visibility.tensorflow_1_for(str((globals or {}).get("__file__")))
+        path = str((globals or {}).get("__file__"))
+        return contrib_visibility.tensorflow_1_for(path, self._choice.is_for_either(path))
 
     def _wants_v1(self, importer: dict[str, Any]) -> bool:
         path = importer.get("__file__")

@@ -18,6 +18,7 @@ from estimand.compat.program_files import package_of, program_files
 _log = logging.getLogger("estimand")
 # How files come by a TensorFlow whose version they do not name.
 _PLAIN_IMPORT = re.compile(r"^\s*(import tensorflow\b(?!\.)|from tensorflow import)", re.MULTILINE)
+_ASKS_FOR_VERSION = re.compile(r"__version__|\bVERSION\b")
 _MOST_FILES = 500
 
 
@@ -47,6 +48,16 @@ class TensorFlowChoice:
                 _log.info("TensorFlow 1 for %s, because of %s.", path, ", ".join(names[:3]))
             self._decided[path] = bool(names)
         return self._decided[path]
+
+    def is_for_either(self, path: str) -> bool:
+        """Whether a file asks for the version, and nothing of its package shows TensorFlow 1.
+
+        Libraries that lie beside the program get the TensorFlow of the program, too; told that it
+        is version 1, they would refuse it.
+        """
+        package = package_of(Path(path))
+        asks = _ASKS_FOR_VERSION.search(_read(Path(path)))
+        return package is not None and bool(asks) and not _has_names_of_v1(package)
 
     def _names_that_decide(self, path: str) -> list[str]:
         own = path.startswith(self._directory)
@@ -84,6 +95,12 @@ def _names_of_package(folder: Path | None) -> list[str]:
     found = [_only_in_v1(source) for source in sources if _PLAIN_IMPORT.search(source)]
     wanting = [names for names in found if names]
     return wanting[0] if 2 * len(wanting) > len(found) else []
+
+
+@functools.cache
+def _has_names_of_v1(folder: Path) -> bool:
+    files = sorted(folder.rglob("*.py"))[:_MOST_FILES]
+    return any(_only_in_v1(_read(file)) for file in files)
 
 
 def _read(path: Path) -> str:

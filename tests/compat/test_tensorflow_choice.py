@@ -93,6 +93,22 @@ def test_a_module_is_found_before_its_package_can_be_imported(
     assert module_file("package.task") == str(tmp_path / "package" / "task.py")
 
 
+def test_a_library_beside_the_program_is_told_the_version_there_is(tmp_path: Path) -> None:
+    for name, inside in (("library", EITHER), ("trainer", OLD)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(
+            "import tensorflow as tf\nV = tf.__version__\n"
+        )
+        (tmp_path / name / "other.py").write_text(inside)
+    (tmp_path / "main.py").write_text(
+        "import library, trainer\nprint(library.V, trainer.V)\n" + OLD
+    )
+    done = forked.run(["-m", "estimand", "run", tmp_path / "main.py"])
+    assert done.returncode == 0, done.stderr[-2000:]
+    library, trainer = done.stdout.splitlines()[-1].split()
+    assert library.startswith("2.") and trainer == "1.15.5"
+
+
 def test_the_version_is_that_of_the_names(tmp_path: Path) -> None:
     (tmp_path / "new.py").write_text(NEW + "version = tf.__version__\n")
     (tmp_path / "main.py").write_text(
