@@ -34,7 +34,7 @@ _DATASETS = ("tensorflow-datasets==3.2.1", "tensorflow-metadata==1.21.0", "dill=
 _GAN = (*_PROBABILITY, *_DATASETS, "tensorflow-hub==0.16.1")
 _OF_TENSOR2TENSOR = (*_DATASETS, "tensorflow-hub==0.16.1", "mesh-tensorflow==0.1.21",
                      "tensorflow-gan==2.1.0", "gym==0.14.0", "bz2file==0.98",
-                     "tf-slim==1.1.0", "kfac==0.2.4",
+                     "tf-slim==1.1.0", "kfac==0.2.4", "gin-config",
                      "sympy", "mpmath", "Pillow", "scipy", "flask", "oauth2client", "httplib2",
                      "google-api-python-client", "pyglet", "pypng")  # fmt: skip
 
