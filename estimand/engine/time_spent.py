@@ -13,15 +13,18 @@ out of it, so that nothing counts twice: a checkpoint for which a hook asks is n
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Self, TypeVar, cast
 
 from estimand.core.atomic_files import replace_text, syncing_while
 
 TIME_FILE = "estimand_time.json"
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 STARTING = "starting"  # input function, tracing, restoring, compiling, trials
 INPUT = "input"  # that steps waited for their batches
@@ -82,13 +85,20 @@ class TimeSpent:
 
     @contextlib.contextmanager
     def on(self, kind: str) -> Iterator[None]:
-        before = self.turn_to(self._kind if self._kind in _WHOLE else kind)
+        before = self.begin(kind)
         try:
             yield
         finally:
-            self.turn_to(before)
-            if kind == CHECKPOINTS and self._since - self._noted_at >= _SECONDS_BETWEEN_NOTES:
-                self.note()
+            self.end(kind, before)
+
+    def begin(self, kind: str) -> str:
+        """Something of this kind begins; what it was before, for `end`."""
+        return self.turn_to(self._kind if self._kind in _WHOLE else kind)
+
+    def end(self, kind: str, before: str) -> None:
+        self.turn_to(before)
+        if kind == CHECKPOINTS and self._since - self._noted_at >= _SECONDS_BETWEEN_NOTES:
+            self.note()
 
     def note(self) -> None:
         """Add it, in model_dir, to what earlier calls have noted."""
@@ -114,12 +124,35 @@ def counted(model_dir: str | None) -> Iterator[TimeSpent]:
         spent.note()
 
 
-@contextlib.contextmanager
-def on(kind: str) -> Iterator[None]:
+class on(contextlib.ExitStack):
     """What is done inside is of this kind, where somebody counts."""
-    spent: TimeSpent | None = getattr(_of_thread, "spent", None)
-    with contextlib.nullcontext() if spent is None else spent.on(kind):
-        yield
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self._kind = kind
+
+    def __enter__(self) -> Self:
+        spent: TimeSpent | None = getattr(_of_thread, "spent", None)
+        if spent is not None:
+            self.enter_context(spent.on(self._kind))
+        return self
+
+    def __call__(self, function: _Function) -> _Function:
+        """Less than a context for each call would cost: hooks may look at every step."""
+        kind = self._kind
+
+        @functools.wraps(function)
+        def counted_call(*args: Any, **kwargs: Any) -> Any:
+            spent: TimeSpent | None = getattr(_of_thread, "spent", None)
+            if spent is None:
+                return function(*args, **kwargs)
+            before = spent.begin(kind)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                spent.end(kind, before)
+
+        return cast(_Function, counted_call)
 
 
 def load(model_dir: str | os.PathLike[str]) -> dict[str, float]:
