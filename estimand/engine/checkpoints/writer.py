@@ -104,6 +104,7 @@ class CheckpointWriter:
     (see `clean_leftovers`; hold the `ModelDirLock` to let it remove everything).
 
     >>> import tempfile
+    >>> import tensorflow as tf
     >>> with CheckpointWriter(tempfile.mkdtemp(), KeepPolicy(2)) as writer:
     ...     path = writer.save(3, [Entry("global_step", tf.constant(3, tf.int64))])
     >>> os.path.basename(path)
