@@ -27,12 +27,11 @@ from estimand.engine.checkpoints.files import (
     mark_meta,
     read_meta,
 )
+from estimand.engine.checkpoints.fitting import CheckpointMismatch, Wanted
 from estimand.engine.checkpoints.keep_policy import KeepPolicy
 from estimand.engine.checkpoints.publishing import Entry, delete_checkpoint
 from estimand.engine.checkpoints.reader import (
     CheckpointDamaged,
-    CheckpointMismatch,
-    Wanted,
     give_newest_intact,
     give_tensors,
     read_tensors,

@@ -56,7 +56,8 @@ class CheckpointContents:
         """A tensor, as a NumPy array."""
         import tensorflow as tf
 
-        from estimand.engine.checkpoints.reader import Wanted, read_tensors
+        from estimand.engine.checkpoints.fitting import Wanted
+        from estimand.engine.checkpoints.reader import read_tensors
 
         key = self._keys[name]
         if key in self._in_parts:

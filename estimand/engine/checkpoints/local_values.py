@@ -13,8 +13,9 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.engine.checkpoints.files import companion_prefix
+from estimand.engine.checkpoints.fitting import CheckpointMismatch, Wanted
 from estimand.engine.checkpoints.publishing import Entry
-from estimand.engine.checkpoints.reader import CheckpointMismatch, Wanted, read_tensors
+from estimand.engine.checkpoints.reader import read_tensors
 from estimand.engine.tracing.built_model import BuiltModel
 
 NAMES = "local_variables"  # in what is noted with a checkpoint

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import tensorflow as tf
@@ -14,71 +13,15 @@ import tensorflow as tf
 from estimand.core.errors import CheckpointError, NoCheckpointError
 from estimand.core.tf_private import eager_mode
 from estimand.engine.checkpoints.files import examine_checkpoints
+from estimand.engine.checkpoints.fitting import Stored, Wanted, check_fit
 from estimand.engine.checkpoints.partitioned_slots import parts_of
 from estimand.engine.checkpoints.substitutes import FindSource, Source
-
-OBJECT_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
-MOST_ROWS = 50
 
 _log = logging.getLogger("tensorflow")
 
 
-class CheckpointMismatch(CheckpointError):
-    """The checkpoint is intact, but the model has other variables or shapes.
-
-    What is raised is one of the two below, which are also errors of `tf.errors`: those that
-    restoring in a session raised, and that programs catch.
-    """
-
-
-class VariablesMissing(CheckpointMismatch, tf.errors.NotFoundError):
-    """The model has variables that are not in the checkpoint."""
-
-    def __init__(self, message: str) -> None:
-        tf.errors.NotFoundError.__init__(self, None, None, message)
-
-
-class VariablesDiffer(CheckpointMismatch, tf.errors.InvalidArgumentError):
-    """The model has variables of other shapes or types than the checkpoint."""
-
-    def __init__(self, message: str) -> None:
-        tf.errors.InvalidArgumentError.__init__(self, None, None, message)
-
-
 class CheckpointDamaged(CheckpointError):
     """A file of the checkpoint is cut short, overwritten or missing."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """One tensor to be read; `shape` of None takes any. `slice_spec` as in `Entry`.
-
-    What has a `device` is read there, and by itself.
-    """
-
-    name: str
-    dtype: tf.DType
-    shape: tuple[int | None, ...] | None
-    slice_spec: str = ""
-    device: str = ""
-
-    @property
-    def whole_shape(self) -> tuple[int | None, ...] | None:
-        """The shape the checkpoint must have: of the variable that this may be a part of."""
-        if self.slice_spec:
-            return tuple(int(size) for size in self.slice_spec.split()[:-1])
-        return self.shape
-
-
-@dataclass(frozen=True)
-class _Stored:
-    """What the index says is in the checkpoint."""
-
-    shapes: dict[str, list[int]]
-    dtypes: dict[str, tf.DType]
-
-    def describe(self, name: str) -> str:
-        return _describe(tuple(self.shapes[name]), self.dtypes[name])
 
 
 def read_tensors(
@@ -121,7 +64,7 @@ def give_tensors(
             stored = _read_index(path)
             sources = _substitutes(wanted, stored, find) if find is not None else {}
             reads = [_reads(w, sources.get(w.name), stored) for w in wanted]
-            _check_fit(path, [read for of_one in reads for read in of_one], stored)
+            check_fit(path, [read for of_one in reads for read in of_one], stored)
             for numbers in _together(wanted):
                 chosen = [read for n in numbers for read in reads[n]]
                 values = _read_values(path, chosen, stored)
@@ -240,7 +183,7 @@ def _identity(path: str) -> tuple[int, int, int] | None:
     return index.st_ino, index.st_mtime_ns, index.st_size
 
 
-def _read_index(path: str) -> _Stored:
+def _read_index(path: str) -> Stored:
     if not os.path.exists(path + ".index"):
         raise NoCheckpointError(
             f"There is no checkpoint {path}: {path}.index does not exist. Give the path without "
@@ -248,14 +191,14 @@ def _read_index(path: str) -> _Stored:
         )
     try:
         reader: Any = tf.train.load_checkpoint(path)
-        return _Stored(reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map())
+        return Stored(reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map())
     except tf.errors.PermissionDeniedError as error:
         raise CheckpointError(f"{path}.index may not be read: {error.message}.") from error
     except (tf.errors.OpError, RuntimeError, ValueError) as error:
         raise CheckpointDamaged(f"{path}.index is damaged: {_reason(error)}") from error
 
 
-def _read_values(path: str, wanted: Sequence[Wanted], stored: _Stored) -> list[tf.Tensor]:
+def _read_values(path: str, wanted: Sequence[Wanted], stored: Stored) -> list[tf.Tensor]:
     parts = [_parts(entry, stored) for entry in wanted]
     values = iter(_restored(path, [part for of_one in parts for part in of_one]))
     result = []
@@ -266,7 +209,7 @@ def _read_values(path: str, wanted: Sequence[Wanted], stored: _Stored) -> list[t
     return result
 
 
-def _parts(entry: Wanted, stored: _Stored) -> list[Wanted]:
+def _parts(entry: Wanted, stored: Stored) -> list[Wanted]:
     if entry.slice_spec:
         return [entry]
     parts = parts_of(entry.name, stored.shapes)
@@ -302,14 +245,14 @@ def _reason(error: Exception) -> str:
 # ------------------------------------------------------------------ under other names
 
 
-def _substitutes(wanted: Sequence[Wanted], stored: _Stored, find: FindSource) -> dict[str, Source]:
+def _substitutes(wanted: Sequence[Wanted], stored: Stored, find: FindSource) -> dict[str, Source]:
     # Under its name, but of another type: it may be one that can be taken all the same.
     unfit = [w.name for w in wanted if stored.dtypes.get(w.name) != tf.as_dtype(w.dtype)]
     substitutes = {name: find(name, stored.shapes.keys()) for name in unfit}
     return {name: source for name, source in substitutes.items() if source is not None}
 
 
-def _reads(entry: Wanted, source: Source | None, stored: _Stored) -> list[Wanted]:
+def _reads(entry: Wanted, source: Source | None, stored: Stored) -> list[Wanted]:
     """What has to be read for one wanted tensor."""
     if source is None:
         return [entry]
@@ -337,71 +280,3 @@ def _combined(
             known = entry.shape is not None and None not in entry.shape
             result.append(tf.broadcast_to(value, entry.shape) if known else value)
     return result
-
-
-# ------------------------------------------------------------------ does it fit
-
-
-def _check_fit(path: str, wanted: Sequence[Wanted], stored: _Stored) -> None:
-    misfits = [entry for entry in wanted if not _fits(entry, stored)]
-    if not misfits:
-        return
-    missing = [entry for entry in misfits if entry.name not in stored.shapes]
-    rows = [("variable", "model", "checkpoint")]
-    for entry in misfits[:MOST_ROWS]:
-        there = f"Key {entry.name} not found in checkpoint"
-        if entry.name in stored.shapes:
-            there = stored.describe(entry.name)
-        rows.append((entry.name, _describe(entry.whole_shape, entry.dtype), there))
-    parts = [f"Restoring from checkpoint failed: {path} does not fit the model.", *_table(rows)]
-    if len(misfits) > MOST_ROWS:
-        parts.append(f"  … and {len(misfits) - MOST_ROWS} more")
-    if OBJECT_GRAPH_KEY in stored.shapes:
-        parts.append(
-            "The checkpoint is an object-based one, written by tf.train.Checkpoint or "
-            "Keras' save_weights: its keys are paths of Python objects, not names of variables. "
-            "Load it with tf.train.Checkpoint(...).restore, or give it to warm_start_from."
-        )
-    else:
-        parts.extend(_look_alikes(missing, wanted, stored))
-    cause = "a mismatch between the current graph and the graph"
-    if missing:
-        cause = "a Variable name or other graph key that is missing"
-    parts.append(
-        f"This is most likely due to {cause} from the checkpoint: the model_fn was changed since "
-        "the checkpoint was written. Change it back, train into another model_dir, or take over "
-        "what fits: Estimator(..., warm_start_from=...) with a new model_dir."
-    )
-    raise (VariablesMissing if missing else VariablesDiffer)("\n".join(parts))
-
-
-def _fits(entry: Wanted, stored: _Stored) -> bool:
-    if entry.name not in stored.shapes or stored.dtypes[entry.name] != tf.as_dtype(entry.dtype):
-        return False
-    shape = entry.whole_shape
-    return shape is None or tf.TensorShape(shape).is_compatible_with(stored.shapes[entry.name])
-
-
-def _describe(shape: tuple[int | None, ...] | None, dtype: tf.DType) -> str:
-    return f"{'any shape' if shape is None else shape} {tf.as_dtype(dtype).name}"
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-
-
-def _look_alikes(missing: Sequence[Wanted], wanted: Sequence[Wanted], stored: _Stored) -> list[str]:
-    """Hints at variables that were renamed: unused names like those that are missing."""
-    unused = sorted(stored.shapes.keys() - {entry.name for entry in wanted})
-    hints: list[str] = []
-    for entry in missing[:MOST_ROWS]:
-        fitting = [name for name in unused if _fits(Wanted(name, entry.dtype, entry.shape), stored)]
-        alike = difflib.get_close_matches(entry.name, fitting, n=1) or difflib.get_close_matches(
-            entry.name, unused, n=1
-        )
-        hints.extend(f"  {name} ({stored.describe(name)}), like {entry.name}" for name in alike)
-    return ["In the checkpoint, but not in the model:", *hints] if hints else []

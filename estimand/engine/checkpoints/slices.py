@@ -10,8 +10,9 @@ import tensorflow as tf
 
 from estimand.core import bundle
 from estimand.core.errors import CheckpointError
+from estimand.engine.checkpoints.fitting import Wanted
 from estimand.engine.checkpoints.publishing import Entry
-from estimand.engine.checkpoints.reader import Wanted, read_tensors
+from estimand.engine.checkpoints.reader import read_tensors
 
 # What a reader has to hold that wants other slices than these.
 MOST_BYTES = 64 * 2**20
@@ -59,12 +60,12 @@ def in_slices(path: str, wanted: Sequence[Wanted]) -> dict[int, InSlices]:
         stored = bundle.read(path).tensors
     except CheckpointError:
         return {}  # whoever reads the rest says so
-    found: dict[int, InSlices] = {}
+    sliced: dict[int, InSlices] = {}
     for number, entry in enumerate(wanted):
         there: Any = stored.get(entry.name)
         dtype = tf.as_dtype(entry.dtype)
         if there is None or there.size or entry.slice_spec or there.shape != entry.shape:
             continue
         if there.dtype == dtype.name and there.elements * dtype.size > MOST_BYTES:
-            found[number] = InSlices(path, entry, tf.TensorShape(there.shape), dtype)
-    return found
+            sliced[number] = InSlices(path, entry, tf.TensorShape(there.shape), dtype)
+    return sliced

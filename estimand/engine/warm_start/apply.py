@@ -17,7 +17,8 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import WarmStartError
-from estimand.engine.checkpoints.reader import Wanted, read_tensors
+from estimand.engine.checkpoints.fitting import Wanted
+from estimand.engine.checkpoints.reader import read_tensors
 from estimand.engine.warm_start.selection import (
     Part,
     check_all_used,

@@ -19,7 +19,7 @@ from estimand.engine.checkpoints.files import (
     saved_model_variables,
     without_ending,
 )
-from estimand.engine.checkpoints.reader import OBJECT_GRAPH_KEY
+from estimand.engine.checkpoints.fitting import OBJECT_GRAPH_KEY
 
 _VALUE_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 _MOST_NAMES = 50

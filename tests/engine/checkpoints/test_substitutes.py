@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from estimand.engine.checkpoints.api import CheckpointWriter, Entry, read_tensors
-from estimand.engine.checkpoints.reader import CheckpointMismatch, Wanted
+from estimand.engine.checkpoints.fitting import CheckpointMismatch, Wanted
 from estimand.engine.checkpoints.substitutes import Source, note_substitutes, substitutes
 
 WANTED = [Wanted("own", tf.float32, (2,)), Wanted("new", tf.float32, (2,))]

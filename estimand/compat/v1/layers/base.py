@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -24,6 +23,7 @@ import tensorflow as tf
 from estimand.compat.v1.layers import identifiers
 from estimand.compat.v1.layers.errors import LayerError, LayerTypeError
 from estimand.compat.v1.layers.input_spec import InputSpec, check_inputs
+from estimand.compat.v1.layers.scopes import LayerScope, scope_name_of, snake_case
 from estimand.compat.v1.layers.variables import get_or_create, parts
 from estimand.engine.eager import writes as eager_writes
 
@@ -68,7 +68,7 @@ class Layer:
         self.built = False
         self.input_spec: InputSpec | list[InputSpec] | None = None
         self._dtype = None if dtype is None else tf.as_dtype(dtype)
-        self._base_name = _scope_name_of(name) or snake_case(type(self).__name__)
+        self._base_name = scope_name_of(name) or snake_case(type(self).__name__)
         self._explicit_name = name if isinstance(name, str) else None
         self._variables: list[Any] = []
         self._losses: list[tuple[Any, Any]] = []
@@ -140,8 +140,8 @@ class Layer:
         with opened as captured:
             self._scope = captured
 
-    def _in_scope(self) -> _LayerScope:
-        return _LayerScope(self._scope, reuse=True if self.built else self._reuse)
+    def _in_scope(self) -> LayerScope:
+        return LayerScope(self._scope, reuse=True if self.built else self._reuse)
 
     def _build_once(self, inputs: Any) -> None:
         if self.built:
@@ -350,23 +350,6 @@ def _ending_built(build: Callable[..., None]) -> Callable[..., None]:
     return building
 
 
-class _LayerScope:
-    """The layer's variable scope together with its name scope, both re-entered, not numbered."""
-
-    def __init__(self, scope: Any, reuse: Any) -> None:
-        self._variable_scope = v1.variable_scope(scope, reuse=reuse, auxiliary_name_scope=False)
-        self._name_scope = tf.name_scope(scope.original_name_scope)
-
-    def __enter__(self) -> Any:
-        scope = self._variable_scope.__enter__()
-        self._name_scope.__enter__()
-        return scope
-
-    def __exit__(self, *error: Any) -> None:
-        self._name_scope.__exit__(*error)
-        self._variable_scope.__exit__(*error)
-
-
 def run_layer(
     layer_class: Callable[..., Layer],
     inputs: Any,
@@ -378,16 +361,6 @@ def run_layer(
     """What the functions do: a layer in the scope `name` (or the next free one), called once."""
     layer = layer_class(name=name, _scope=name, _reuse=reuse, **arguments)
     return layer(inputs) if training is None else layer(inputs, training=training)
-
-
-def snake_case(class_name: str) -> str:
-    """The scope name of a class.
-
-    >>> snake_case("BatchNormalization"), snake_case("Conv2DTranspose"), snake_case("_Mine")
-    ('batch_normalization', 'conv2d_transpose', 'private__mine')
-    """
-    words = re.sub(r"(?<=.)(?=[A-Z][a-z0-9])|(?<=[a-z])(?=[A-Z])", "_", class_name).lower()
-    return f"private{words}" if words.startswith("_") else words
 
 
 def _as_tensors(inputs: Any) -> Any:
@@ -403,7 +376,3 @@ def _as_tensors(inputs: Any) -> Any:
 def _values(losses: Iterable[Any]) -> list[Any]:
     values = [loss() if callable(loss) else loss for loss in losses]
     return [value for value in values if value is not None]
-
-
-def _scope_name_of(name: Any) -> str | None:
-    return name.name if isinstance(name, v1.VariableScope) else name
