@@ -45,8 +45,8 @@ class Answers:
 
 
 def _plain_list(values: Any) -> list[Any]:
-    found = values.to_pylist() if hasattr(values, "to_pylist") else values
-    return [plain(value) for value in found]
+    listed = values.to_pylist() if hasattr(values, "to_pylist") else values
+    return [plain(value) for value in listed]
 
 
 def plain(value: Any) -> Any:
@@ -61,9 +61,9 @@ def plain(value: Any) -> Any:
         return [plain(inner) for inner in value]
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
-    found = plain_value(value)
-    is_json = found is None or isinstance(found, str | int | float | bool | list | dict)
-    return found if is_json else str(found)
+    plain_one = plain_value(value)
+    is_json = plain_one is None or isinstance(plain_one, str | int | float | bool | list | dict)
+    return plain_one if is_json else str(plain_one)
 
 
 class Answering:

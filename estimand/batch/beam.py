@@ -53,16 +53,16 @@ def Predict(
     @beam.ptransform_fn
     def Predict(rows: Any) -> Any:
         smallest = min(batch_size, _SMALLEST_BATCH)
-        found = (
+        outputs = (
             rows
             | beam.BatchElements(min_batch_size=smallest, max_batch_size=batch_size)
             | "Ask" >> beam.FlatMap(asking).with_outputs(_ERRORS, main="answers")
         )
         if with_errors:
-            return found.answers, found[_ERRORS]
+            return outputs.answers, outputs[_ERRORS]
         # An error that nobody takes must not pass unnoticed.
-        _ = found[_ERRORS] | "Fail" >> beam.Map(_fail)
-        return found.answers
+        _ = outputs[_ERRORS] | "Fail" >> beam.Map(_fail)
+        return outputs.answers
 
     return Predict()
 
@@ -124,11 +124,11 @@ class _Asking:
             answering = _answering(self.export, self.signature, self.keep)
         tagged = _beam().pvalue.TaggedOutput
         for chunk in _alike(batch):
-            for found in answering.answer(chunk, lambda answers: list(answers.rows())):
-                if isinstance(found, RowError):
-                    yield tagged(_ERRORS, {"error": found.error, "input": plain(found.input)})
+            for answered in answering.answer(chunk, lambda answers: list(answers.rows())):
+                if isinstance(answered, RowError):
+                    yield tagged(_ERRORS, {"error": answered.error, "input": plain(answered.input)})
                 else:
-                    yield from found
+                    yield from answered
 
 
 @functools.lru_cache(maxsize=4)

@@ -71,8 +71,8 @@ class _Team:
 
     def outcomes(self, numbers: Sequence[int]) -> Iterator[Outcome]:
         left = collections.deque(numbers)
-        found = 0
-        while found < len(numbers):
+        finished = 0
+        while finished < len(numbers):
             while left and self._idle:
                 actor, number = self._idle.pop(), left.popleft()
                 self._running[actor.do.remote(number)] = number, actor
@@ -90,7 +90,7 @@ class _Team:
                 self._idle.append(actor)
                 outcome = None if known is None else Outcome(known, **answer)
             if outcome is not None:
-                found += 1
+                finished += 1
                 yield outcome
 
     def _death(self, number: int | None, error: Exception) -> Outcome | None:

@@ -139,8 +139,8 @@ def files_of(called: str, paths: Paths, *, folders: bool = False) -> list[str]:
     """The files that paths and patterns stand for; where `folders` will do, one of images."""
     if folders and isinstance(paths, (str, os.PathLike)) and os.path.isdir(paths):
         return [os.path.abspath(paths)]
-    found = find_files(called, paths)
-    return [path if is_remote(path) else os.path.abspath(path) for path in found]
+    files = find_files(called, paths)
+    return [path if is_remote(path) else os.path.abspath(path) for path in files]
 
 
 def cut(paths: Iterable[str], input_format: str | None, shard_rows: int | None) -> list[Shard]:
@@ -175,8 +175,8 @@ def begin_or_go_on(
 def _identity(path: str) -> tuple[str, int, int]:
     if os.path.isdir(path):
         return (path, *image_folders.identity(path))
-    found = tf.io.gfile.stat(path)
-    return path, int(found.length), int(found.mtime_nsec)
+    status = tf.io.gfile.stat(path)
+    return path, int(status.length), int(status.mtime_nsec)
 
 
 def _shards(path: str, input_format: str | None, shard_rows: int | None) -> list[Shard]:

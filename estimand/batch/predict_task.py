@@ -108,12 +108,12 @@ def _version(export: str, known: dict[str, Any] | None) -> str:
 def fingerprint(export: str) -> str:
     """Of the graph and the files it reads; the index has a checksum of each variable."""
     base = glob.escape(export)
-    found = [
+    beside_the_graph = [
         *glob.glob(os.path.join(base, "variables", "variables.index")),
         *glob.glob(os.path.join(base, "assets", "**"), recursive=True),
     ]
     digest = hashlib.sha256()
-    for path in [str(model_file(export)), *sorted(filter(os.path.isfile, found))]:
+    for path in [str(model_file(export)), *sorted(filter(os.path.isfile, beside_the_graph))]:
         with open(path, "rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()

@@ -61,10 +61,10 @@ class _Team:
 
     def outcomes(self, count: int) -> Iterator[Outcome]:
         for _ in range(count):
-            found = self._found.get()
-            if isinstance(found, Exception):
-                raise found
-            yield found
+            outcome = self._found.get()
+            if isinstance(outcome, Exception):
+                raise outcome
+            yield outcome
 
     def end(self) -> None:
         with self._lock:

@@ -130,10 +130,12 @@ def values_in(chunk: Chunk) -> dict[str, Any]:
         raise InputError("It is a record already.")
     names = dict.fromkeys(name for row in rows for name in row)
     is_csv = chunk.names is not None
-    found = {name: [row.get(name) for row in rows] for name in names}
+    values_of = {name: [row.get(name) for row in rows] for name in names}
     if is_csv:
-        return {name: [None if v == "" else v for v in values] for name, values in found.items()}
-    return found
+        return {
+            name: [None if v == "" else v for v in values] for name, values in values_of.items()
+        }
+    return values_of
 
 
 def _array_or_list(column: Any) -> Any:
@@ -165,13 +167,13 @@ def kinds_in(shards: Sequence[Shard]) -> dict[str, str]:
     another are text.
     """
     begins = [shard for shard in shards if shard.begin == 0 and shard.format != IMAGES]
-    found: dict[str, tuple[str, str]] = {}
+    kind_and_file: dict[str, tuple[str, str]] = {}
     for shard, kinds in zip(begins, for_each(_first_kinds, begins), strict=True):
         for name, kind in kinds.items():
-            known, where = found.setdefault(name, (kind, shard.path))
+            known, where = kind_and_file.setdefault(name, (kind, shard.path))
             if known != kind:
-                found[name] = _wider(name, (known, where), (kind, shard))
-    return {name: kind for name, (kind, _) in found.items()}
+                kind_and_file[name] = _wider(name, (known, where), (kind, shard))
+    return {name: kind for name, (kind, _) in kind_and_file.items()}
 
 
 def _first_kinds(shard: Shard) -> dict[str, str]:

@@ -25,7 +25,7 @@ from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.tracing.minimize import minimize
 from estimand.estimator.estimator import Estimator
-from estimand.heads import binary_or_multi_class_head
+from estimand.heads import Head, binary_or_multi_class_head
 from estimand.heads.losses import SUM_OVER_BATCH_SIZE, over_batch
 
 _LEARNING_RATE = 0.3
@@ -33,13 +33,13 @@ _v1 = tf.compat.v1
 
 
 def baseline_model_fn(
-    head: Any, optimizer: Any, weight_column: Any = None, v1: bool = False
+    head: Head, optimizer: Any, weight_column: Any = None, v1: bool = False
 ) -> Callable[..., EstimatorSpec]:
     """The model function of a baseline."""
     naming = V1Naming("", head_scope(head))
     choice = OptimizerChoice(for_many_models(optimizer), _LEARNING_RATE, naming, v1)
 
-    def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
+    def model_fn(features: Any, labels: Any, mode: str, config: RunConfig) -> EstimatorSpec:
         del config
         bias, logits = bias_and_logits(features, head.logits_dimension, weight_column)
         chosen = choice.make() if mode == ModeKeys.TRAIN else None
@@ -190,7 +190,7 @@ class BaselineEstimator(Estimator):
 
     def __init__(
         self,
-        head: Any,
+        head: Head,
         model_dir: str | os.PathLike[str] | None = None,
         optimizer: Optimizer = "Ftrl",
         config: RunConfig | None = None,

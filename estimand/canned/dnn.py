@@ -23,14 +23,14 @@ from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.warm_start.settings import WarmStartSettings
 from estimand.estimator.estimator import Estimator
-from estimand.heads import binary_or_multi_class_head
+from estimand.heads import Head, binary_or_multi_class_head
 from estimand.heads.losses import SUM_OVER_BATCH_SIZE
 
 _V1_LEARNING_RATE = 0.05
 
 
 def dnn_model_fn(
-    head: Any,
+    head: Head,
     hidden_units: Any,
     feature_columns: Any,
     optimizer: Any,
@@ -46,7 +46,7 @@ def dnn_model_fn(
     rate = _V1_LEARNING_RATE if v1 else None
     choice = OptimizerChoice(for_many_models(optimizer), rate, naming, v1)
 
-    def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
+    def model_fn(features: Any, labels: Any, mode: str, config: RunConfig) -> EstimatorSpec:
         del config
         refuse_columns(part.feature_columns, v1)
         logits = part.logits(features, mode, head.logits_dimension)
@@ -203,7 +203,7 @@ class DNNEstimator(Estimator):
 
     def __init__(
         self,
-        head: Any,
+        head: Head,
         hidden_units: Sequence[int],
         feature_columns: Sequence[FeatureColumn],
         model_dir: str | os.PathLike[str] | None = None,

@@ -37,7 +37,7 @@ from estimand.core.spec import EstimatorSpec
 from estimand.engine.tracing.minimize import minimize
 from estimand.engine.warm_start.settings import WarmStartSettings
 from estimand.estimator.estimator import Estimator
-from estimand.heads import binary_or_multi_class_head
+from estimand.heads import Head, binary_or_multi_class_head
 from estimand.heads.losses import SUM_OVER_BATCH_SIZE, over_batch
 
 _DEEP_LEARNING_RATE = 0.001
@@ -48,7 +48,7 @@ _LINEAR_LEARNING_RATE = 0.005
 class CombinedModel:
     """The model function of wide and deep."""
 
-    head: Any
+    head: Head
     linear: LinearPart
     linear_optimizer: Any
     deep: DeepPart
@@ -59,7 +59,7 @@ class CombinedModel:
     def __post_init__(self) -> None:
         object.__setattr__(self, "naming", V1Naming("", head_scope(self.head)))
 
-    def __call__(self, features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
+    def __call__(self, features: Any, labels: Any, mode: str, config: RunConfig) -> EstimatorSpec:
         del config
         check_features(features)
         require_columns(self.linear.feature_columns, self.deep.feature_columns)
@@ -150,7 +150,7 @@ def require_columns(linear_feature_columns: Any, dnn_feature_columns: Any) -> No
 
 
 def combined_model_fn(
-    head: Any,
+    head: Head,
     linear_feature_columns: Any,
     linear_optimizer: Any,
     linear_sparse_combiner: str,
@@ -345,7 +345,7 @@ class DNNLinearCombinedEstimator(Estimator):
 
     def __init__(
         self,
-        head: Any,
+        head: Head,
         model_dir: str | os.PathLike[str] | None = None,
         linear_feature_columns: Sequence[FeatureColumn] | None = None,
         linear_optimizer: Optimizer = "Ftrl",

@@ -34,6 +34,7 @@ from estimand.estimator import checks
 from estimand.estimator.estimator import Estimator
 from estimand.estimator.run_context import engine_scope, keep_policy
 from estimand.heads import RegressionHead, binary_or_multi_class_head
+from estimand.heads.single import SingleHead
 from estimand.inputs.contract import call_input_fn
 
 _log = logging.getLogger("tensorflow")
@@ -46,7 +47,7 @@ class _ForestEstimator(Estimator):
 
     def __init__(
         self,
-        head: Any,
+        head: SingleHead,
         n_classes: int | None,
         features: Sequence[str] | None,
         weight_column: str | None,
@@ -165,7 +166,9 @@ class _ForestEstimator(Estimator):
             listener.after_save(None, step)
             listener.end(None, step)
 
-    def _forest_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
+    def _forest_model_fn(
+        self, features: Any, labels: Any, mode: str, config: RunConfig
+    ) -> EstimatorSpec:
         del config
         columns, values = self._columns(features)
         outputs = ForestVariables(self._n_classes or 1).outputs(columns, values)

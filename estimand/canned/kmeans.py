@@ -144,7 +144,7 @@ def kmeans_model_fn(
 ) -> Callable[..., EstimatorSpec]:
     """The model function of k-means. It takes no labels."""
 
-    def model_fn(features: Any, mode: str, config: Any) -> EstimatorSpec:
+    def model_fn(features: Any, mode: str, config: RunConfig) -> EstimatorSpec:
         del config
         points = points_of("KMeans", features, feature_columns)
         clusters = Clusters(settings, tf.compat.dimension_value(points.shape[1]))

@@ -24,14 +24,14 @@ from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.warm_start.settings import WarmStartSettings
 from estimand.estimator.estimator import Estimator
-from estimand.heads import binary_or_multi_class_head
+from estimand.heads import Head, binary_or_multi_class_head
 from estimand.heads.losses import SUM_OVER_BATCH_SIZE
 
 _LEARNING_RATE = 0.2
 
 
 def linear_model_fn(
-    head: Any, feature_columns: Any, optimizer: Any, sparse_combiner: str, v1: bool = False
+    head: Head, feature_columns: Any, optimizer: Any, sparse_combiner: str, v1: bool = False
 ) -> Callable[..., EstimatorSpec]:
     """The model function of a linear model."""
     if isinstance(optimizer, LinearSDCA):
@@ -41,7 +41,7 @@ def linear_model_fn(
     naming = V1Naming("part_0", f"linear/{head_scope(head)}")
     optimizer = for_many_models(optimizer)
 
-    def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
+    def model_fn(features: Any, labels: Any, mode: str, config: RunConfig) -> EstimatorSpec:
         del config
         refuse_columns(part.feature_columns, v1)
         logits = part.logits(features, mode, head.logits_dimension)
@@ -73,7 +73,7 @@ def tuple_of(feature_columns: Any) -> Any:
     return tuple(feature_columns) if hasattr(feature_columns, "__iter__") else feature_columns
 
 
-def head_scope(head: Any) -> str:
+def head_scope(head: Head) -> str:
     """The name scope in which v1 heads built their ops."""
     if not hasattr(head, "create_estimator_spec") or isinstance(head, type):
         raise ConfigError(f"head must be a head, such as est.RegressionHead(). Given: {head!r}.")
@@ -189,7 +189,7 @@ class LinearEstimator(Estimator):
 
     def __init__(
         self,
-        head: Any,
+        head: Head,
         feature_columns: Sequence[FeatureColumn],
         model_dir: str | os.PathLike[str] | None = None,
         optimizer: Optimizer = "Ftrl",

@@ -18,6 +18,7 @@ from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.estimator.estimator import Estimator
 from estimand.heads import RegressionHead, binary_or_multi_class_head
+from estimand.heads.single import SingleHead
 
 _UNIFORM, _DISTANCE = "uniform", "distance"
 _EUCLIDEAN, _COSINE = "euclidean", "cosine"
@@ -63,7 +64,7 @@ class KNeighborsClassifier(Estimator):
         metric: str = _EUCLIDEAN,
         config: RunConfig | None = None,
     ) -> None:
-        head: Any = binary_or_multi_class_head(n_classes, None, label_vocabulary)
+        head: SingleHead = binary_or_multi_class_head(n_classes, None, label_vocabulary)
 
         def vote(labels: tf.Tensor, shares: tf.Tensor) -> tf.Tensor:
             votes = tf.one_hot(tf.cast(labels[:, :, 0], tf.int32), n_classes)
@@ -122,7 +123,7 @@ class KNeighborsRegressor(Estimator):
 
 
 def neighbors_model_fn(
-    head: Any,
+    head: SingleHead,
     answer: Answer,
     label_dimension: int,
     feature_columns: Any,
@@ -138,7 +139,7 @@ def neighbors_model_fn(
         raise ConfigError(f"n_neighbors must be a whole number from 1. Given: {n_neighbors!r}.")
     columns = None if feature_columns is None else tuple(feature_columns)
 
-    def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
+    def model_fn(features: Any, labels: Any, mode: str, config: RunConfig) -> EstimatorSpec:
         del config
         points = points_of(who, features, columns)
         memory = Memory(points.shape[1], [label_dimension], tf.float32)

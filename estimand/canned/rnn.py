@@ -21,7 +21,7 @@ from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.checkpoints.substitutes import Source, note_substitutes
 from estimand.estimator.estimator import Estimator
-from estimand.heads import SequentialHeadWrapper, binary_or_multi_class_head
+from estimand.heads import Head, SequentialHeadWrapper, binary_or_multi_class_head
 from estimand.heads.losses import SUM_OVER_BATCH_SIZE
 
 # What an optimizer given by name gets: recurrent gradients are prone to grow.
@@ -56,7 +56,7 @@ class RNNEstimator(Estimator):
 
     def __init__(
         self,
-        head: Any,
+        head: Head,
         sequence_feature_columns: Sequence[FeatureColumn],
         context_feature_columns: Sequence[FeatureColumn] | None = None,
         units: Any = None,
@@ -136,7 +136,7 @@ class RNNClassifier(RNNEstimator):
         sequence_mask: str = "sequence_mask",
         config: RunConfig | None = None,
     ) -> None:
-        head: Any = binary_or_multi_class_head(
+        head: Head = binary_or_multi_class_head(
             n_classes, weight_column, label_vocabulary, loss_reduction
         )
         if return_sequences:
@@ -157,7 +157,7 @@ class RNNClassifier(RNNEstimator):
 
 
 def rnn_model_fn(
-    head: Any,
+    head: Head,
     sequence_columns: Any,
     context_columns: Any,
     make_layer: Callable[[], Any],
@@ -166,7 +166,7 @@ def rnn_model_fn(
     """The model function of a recurrent model."""
     optimizer = for_many_models(optimizer)
 
-    def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
+    def model_fn(features: Any, labels: Any, mode: str, config: RunConfig) -> EstimatorSpec:
         del config
         check_features(features)
         features = dict(features)  # the mask is added to it
@@ -193,7 +193,7 @@ def _logits(
     sequence_columns: Any,
     context_columns: Any,
     recurrent: Any,
-    head: Any,
+    head: Head,
     mode: str,
 ) -> tuple[tf.Tensor, tf.Tensor, list[Any]]:
     """Logits, the mask of steps, and what is to be trained; under upstream's variable names."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import tensorflow as tf
 
 from estimand.canned.deep_and_linear import LinearPart, check_features
 from estimand.canned.sdca_state import ExampleStates
 from estimand.canned.training import scope_of_head
+from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError, InputError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
@@ -23,8 +24,16 @@ from estimand.core.tf_private import feature_columns as fc
 from estimand.engine.tracing.minimize import minimize
 from estimand.features.cache import FeatureTensors
 from estimand.features.state import GraphState
-from estimand.heads import BinaryClassHead, HingeHead, PoissonRegressionHead, RegressionHead
+from estimand.heads import (
+    BinaryClassHead,
+    Head,
+    HingeHead,
+    LogisticRegressionHead,
+    PoissonRegressionHead,
+    RegressionHead,
+)
 from estimand.heads.logits import checked_logits
+from estimand.heads.single import SingleHead
 from estimand.heads.weights import weights_for
 
 _v1 = tf.compat.v1
@@ -91,7 +100,7 @@ class LinearSDCA:
                 f"{self.symmetric_l1_regularization!r}."
             )
 
-    def loss_type(self, head: Any, sparse_combiner: str) -> str:
+    def loss_type(self, head: Head, sparse_combiner: str) -> str:
         """TensorFlow's name of the loss to minimize for a head; refuses what SDCA cannot train."""
         if sparse_combiner != "sum":
             raise ConfigError(
@@ -105,7 +114,9 @@ class LinearSDCA:
                 "optimizer, such as 'Ftrl'."
             )
         loss = next((loss for kind, loss in _LOSSES if isinstance(head, kind)), None)
-        custom = type(head).__name__ == "LogisticRegressionHead" or head._loss_fn is not None
+        custom = isinstance(head, LogisticRegressionHead) or (
+            isinstance(head, SingleHead) and head._loss_fn is not None
+        )
         if loss is None or (custom and loss in ("logistic_loss", "squared_loss")):
             raise ConfigError(
                 f"Unsupported head type: {head}. LinearSDCA trains the losses of BinaryClassHead, "
@@ -116,13 +127,13 @@ class LinearSDCA:
 
 
 def sdca_model_fn(
-    head: Any, feature_columns: Any, optimizer: LinearSDCA, sparse_combiner: str, v1: bool
+    head: Head, feature_columns: Any, optimizer: LinearSDCA, sparse_combiner: str, v1: bool
 ) -> Callable[..., EstimatorSpec]:
     """The model function of a linear model that is trained by SDCA."""
     loss_type = optimizer.loss_type(head, sparse_combiner)
     part = LinearPart(feature_columns)
 
-    def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
+    def model_fn(features: Any, labels: Any, mode: str, config: RunConfig) -> EstimatorSpec:
         del config
         check_features(features)
         variables: dict[Any, Any] = {}
@@ -130,7 +141,8 @@ def sdca_model_fn(
 
         def train_op_fn(loss: tf.Tensor) -> Any:
             step = _Step(optimizer, loss_type, v1)
-            examples = _examples(optimizer, head, features, labels, logits.tensor)
+            single = cast(SingleHead, head)  # loss_type refuses all others
+            examples = _examples(optimizer, single, features, labels, logits.tensor)
             return minimize(_Solved(step.update(features, variables, examples)), loss, ())
 
         with scope_of_head("linear/", v1):
@@ -167,7 +179,11 @@ class _Examples:
 
 
 def _examples(
-    optimizer: LinearSDCA, head: Any, features: Mapping[str, Any], labels: Any, logits: tf.Tensor
+    optimizer: LinearSDCA,
+    head: SingleHead,
+    features: Mapping[str, Any],
+    labels: Any,
+    logits: tf.Tensor,
 ) -> _Examples:
     key = optimizer.example_id_column
     if key not in features:

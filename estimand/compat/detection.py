@@ -75,13 +75,13 @@ def looks_for_contrib(source: str) -> bool:
         nodes = list(ast.walk(ast.parse(source)))
     except SyntaxError:
         return False
-    found = any(
+    names_contrib = any(
         getattr(node, "attr", None) == "contrib"
         or (isinstance(node, ast.Constant) and node.value == "contrib")
         or (isinstance(node, ast.ImportFrom) and "contrib" in _imported_from(node))
         for node in nodes
     )
-    return found and not asks_for_contrib(source)
+    return names_contrib and not asks_for_contrib(source)
 
 
 def only_names_of(wanted: Any, other: Any, source: str) -> list[str]:

@@ -92,9 +92,9 @@ def _names_of_package(folder: Path | None) -> list[str]:
     if folder is None:
         return []
     sources = [_read(file) for file in sorted(folder.rglob("*.py"))[:_MOST_FILES]]
-    found = [_only_in_v1(source) for source in sources if _PLAIN_IMPORT.search(source)]
-    wanting = [names for names in found if names]
-    return wanting[0] if 2 * len(wanting) > len(found) else []
+    names_of_each = [_only_in_v1(source) for source in sources if _PLAIN_IMPORT.search(source)]
+    wanting = [names for names in names_of_each if names]
+    return wanting[0] if 2 * len(wanting) > len(names_of_each) else []
 
 
 @functools.cache

@@ -1,7 +1,7 @@
 """Messages of protocols that are described in Python, because no package has their classes.
 
->>> found = pool("demo", {"Point": {1: Field("x", INT64), 2: Field("names", STRING, True)}})
->>> point = message_class(found, "demo.Point")(x=3, names=["a", "b"])
+>>> messages = pool("demo", {"Point": {1: Field("x", INT64), 2: Field("names", STRING, True)}})
+>>> point = message_class(messages, "demo.Point")(x=3, names=["a", "b"])
 >>> point.SerializeToString()
 b'\\x08\\x03\\x12\\x01a\\x12\\x01b'
 """

@@ -120,7 +120,7 @@ class Distribution:
     # Whether steps are run by workers, which do not wait for each other.
     has_servers = False
     # Whether variables are on another device than functions run on by default.
-    elsewhere = False
+    has_remote_variables = False
     # How many batches one step takes in this process.
     replicas = 1
 

@@ -219,8 +219,8 @@ def event_files(directory: str | os.PathLike[str]) -> list[str]:
         names = tf.io.gfile.listdir(directory)
     except tf.errors.NotFoundError:
         return []
-    found = sorted(name for name in names if _IN_NAME in name)
-    return [os.path.join(os.fspath(directory), name) for name in found]
+    event_files = sorted(name for name in names if _IN_NAME in name)
+    return [os.path.join(os.fspath(directory), name) for name in event_files]
 
 
 def read_events(path: str) -> Iterator[Any]:

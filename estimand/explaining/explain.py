@@ -74,8 +74,8 @@ def explain(
     ... )
     >>> columns = [est.feature_column.numeric_column(name) for name in ("a", "b")]
     >>> model = est.LinearRegressor(columns, optimizer="Adam").train(read, max_steps=50)
-    >>> found = est.explain(model, {"a": x[:, 0], "b": x[:, 1]}, labels=3 * x[:, 0])
-    >>> [one.column for one in found.ranking]
+    >>> explanation = est.explain(model, {"a": x[:, 0], "b": x[:, 1]}, labels=3 * x[:, 0])
+    >>> [one.column for one in explanation.ranking]
     ['a', 'b']
     """
     if method not in _METHODS:
@@ -185,8 +185,10 @@ def _shapley(asked: Asked, others: asking.Columns, output: str | None, seed: int
     masker = shap.maskers.Independent(np.tile(chosen[:, None], len(names)), max_samples=_BACKGROUND)
     explainer = shap.explainers.Permutation(answer, masker, seed=seed)
     here = np.tile(np.arange(count)[:, None], len(names))
-    found = explainer(here, max_evals=max(10 * len(names), 2 * len(names) + 1), silent=True)
-    values, base = _of_target(found.values, found.base_values, asked.output(asked.columns, name))
+    explained = explainer(here, max_evals=max(10 * len(names), 2 * len(names) + 1), silent=True)
+    values, base = _of_target(
+        explained.values, explained.base_values, asked.output(asked.columns, name)
+    )
     ranking = [
         Importance(column, float(np.abs(v).mean()), float(v.min()), float(v.max()))
         for column, v in zip(names, values.T, strict=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat.v1 import NodeDef
 
 from estimand.core import tf_private
 from estimand.core.modes import ModeKeys
@@ -213,7 +214,7 @@ def _source(input_name: str) -> str:
     return input_name.lstrip("^").split(":")[0]
 
 
-def _drop_colocation(node: Any, replaced: dict[str, tf.Tensor]) -> None:
+def _drop_colocation(node: NodeDef, replaced: dict[str, tf.Tensor]) -> None:
     """An op cannot be placed beside one that is gone."""
     if "_class" not in node.attr:
         return

@@ -62,13 +62,13 @@ def each_row(path: str, file_format: str) -> Iterator[Row | Unreadable]:
 def format_of(path: str, file_format: str | None = None) -> str:
     """What the file is: as told, or by its ending."""
     ending = os.path.splitext(path.removesuffix(".gz"))[1].lower()
-    found = file_format or FORMATS.get(ending)
-    if found is None:
+    format_name = file_format or FORMATS.get(ending)
+    if format_name is None:
         raise InputError(
             f"The ending {ending!r} of {path!r} does not tell its format; say which it is: "
             "csv, json, parquet or tfrecord."
         )
-    return found
+    return format_name
 
 
 def _readable(row: Row | Unreadable) -> Row:

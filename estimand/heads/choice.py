@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from estimand.core.errors import HeadError
-from estimand.heads.base import Head
 from estimand.heads.binary_class import BinaryClassHead
 from estimand.heads.losses import SUM_OVER_BATCH_SIZE
 from estimand.heads.multi_class import MultiClassHead
+from estimand.heads.single import SingleHead
 
 
 def binary_or_multi_class_head(
@@ -17,7 +17,7 @@ def binary_or_multi_class_head(
     weight_column: Any = None,
     label_vocabulary: Sequence[str] | None = None,
     loss_reduction: Any = SUM_OVER_BATCH_SIZE,
-) -> Head:
+) -> SingleHead:
     """`BinaryClassHead` for two classes, `MultiClassHead` for more.
 
     Args:

@@ -16,7 +16,12 @@ from estimand.engine.tracing.engine_variable import EngineVariable
 def test_alone_everything_is_here() -> None:
     alone = distribution_of(None)
     assert type(alone) is Distribution
-    assert alone.leads and alone.replicas == 1 and not alone.is_strategy and not alone.elsewhere
+    assert (
+        alone.leads
+        and alone.replicas == 1
+        and not alone.is_strategy
+        and not alone.has_remote_variables
+    )
     assert alone.team.from_chief([3, 4]) == [3, 4] and alone.team.least(None) is None
     variable = alone.variable_maker().make(
         is_local=False, asynchronous=False, initial_value=1.0, name="v"

@@ -90,13 +90,13 @@ class _Implementation(Part):
     def _public_module(self, path: tuple[str, ...]) -> MappedModule:
         """The module of the part that the end of a path leads to; else the part."""
         for start in range(len(path)):
-            found: Any = self._part
+            module: Any = self._part
             for name in path[start:]:
-                found = vars(found).get(name)
-                if not isinstance(found, MappedModule):
+                module = vars(module).get(name)
+                if not isinstance(module, MappedModule):
                     break
             else:
-                return found
+                return module
         return self._part
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -96,13 +96,13 @@ def _moved_names() -> dict[str, dict[str, str]]:
             "smart_cond": f"{framework}.smart_cond",
         },
     }
-    found = {
+    targets = {
         path: {name: f"{home}:{name}" for name, home in names.items()}
         for path, names in homes.items()
     }
     # Made the Variable of TensorFlow 1, whatever kind that was.
-    found[f"{ops}.variable_scope"]["variable"] = f"{ops}.variable_v1:VariableV1"
-    return found
+    targets[f"{ops}.variable_scope"]["variable"] = f"{ops}.variable_v1:VariableV1"
+    return targets
 
 
 # Modules that are still there, and names of theirs that are in others now.

@@ -24,7 +24,9 @@ def non_slot_variables_of_any_graph() -> Iterator[None]:
 
 def _or_of_none(original: Callable[..., Any]) -> Callable[..., Any]:
     def get_non_slot_variable(self: Any, name: str, graph: Any = None) -> Any:
-        found = original(self, name, graph=graph)
-        return original(self, name, graph=None) if found is None and graph is not None else found
+        variable = original(self, name, graph=graph)
+        return (
+            original(self, name, graph=None) if variable is None and graph is not None else variable
+        )
 
     return get_non_slot_variable

@@ -52,6 +52,6 @@ def put_back(trace: BuiltModel, path: str, names: Sequence[str]) -> dict[str, An
 
 
 def _values(trace: BuiltModel) -> dict[str, tf.Tensor]:
-    if trace.elsewhere or trace.distribution.is_strategy:
+    if trace.has_remote_variables or trace.distribution.is_strategy:
         return {}
     return {name: variable.read_value() for name, variable in trace.variables.local.items()}

@@ -258,8 +258,8 @@ def _remove_data_without_index(directory: str, basename: str, exclusive: bool) -
     ours = re.compile(rf"{base_of}(?:\.data-\d{{5}}-of-\d{{5}}$|{others})")
     names = file_sizes(directory)
     positions = file_sizes(os.path.join(directory, INPUT_FOLDER))
-    found = [*map(ours.match, names), *map(re.compile(rf"{base_of}\.").match, positions)]
-    bases = {match[1] for match in found if match}
+    matches = [*map(ours.match, names), *map(re.compile(rf"{base_of}\.").match, positions)]
+    bases = {match[1] for match in matches if match}
     being_written = {t[1] for t in map(parse_temporary, names) if t is not None}
     for base in bases:
         in_work = any(base in name for name in being_written)

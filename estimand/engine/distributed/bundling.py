@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat.v1 import GraphDef, NodeDef
 
 from estimand.engine.distributed import placing
 from estimand.engine.distributed.lookups import each_row_once, full, op_of, spec_in
@@ -42,7 +43,7 @@ class _Way:
 _SpecOf = Callable[[str], tf.TensorSpec | None]
 
 
-def bundled(part: Any, graph: tf.Graph, servers: Mapping[str, str]) -> Any:
+def bundled(part: GraphDef, graph: tf.Graph, servers: Mapping[str, str]) -> GraphDef:
     """What computes the same as `part` of `graph`, with less to be sent.
 
     `servers` says for the name of what stands for a variable on which device the variable is.
@@ -72,7 +73,7 @@ def bundled(part: Any, graph: tf.Graph, servers: Mapping[str, str]) -> Any:
     return smaller
 
 
-def _keep_order(part: Any, servers: Mapping[str, str]) -> None:
+def _keep_order(part: GraphDef, servers: Mapping[str, str]) -> None:
     """Say which use of a variable waits for which: so far, the order of the ops told it."""
     changed: dict[str, str] = {}
     read: dict[str, list[str]] = collections.defaultdict(list)
@@ -89,7 +90,7 @@ def _keep_order(part: Any, servers: Mapping[str, str]) -> None:
 
 
 def _crossings(
-    order: Sequence[str], nodes: Mapping[str, Any], places: Mapping[str, str], spec_of: _SpecOf
+    order: Sequence[str], nodes: Mapping[str, NodeDef], places: Mapping[str, str], spec_of: _SpecOf
 ) -> dict[tuple[str, str], int]:
     """For each tensor, and each place that it is sent to, up to which level that can wait."""
     levels = _levels(order, nodes, places)
@@ -103,14 +104,14 @@ def _crossings(
     return deadlines
 
 
-def _place(node: Any, servers: Mapping[str, str]) -> str:
+def _place(node: NodeDef, servers: Mapping[str, str]) -> str:
     """The server that an op runs at, since it uses a variable there; else the worker."""
     devices = {servers[op_of(tensor)] for tensor in node.input if op_of(tensor) in servers}
     calls = any(value.HasField("func") or value.list.func for value in node.attr.values())
     return devices.pop() if len(devices) == 1 and not calls else _WORKER
 
 
-def _in_order(nodes: Mapping[str, Any]) -> list[str] | None:
+def _in_order(nodes: Mapping[str, NodeDef]) -> list[str] | None:
     """The names such that inputs come first; None: there are cycles, as in v1 loops."""
     needed = {n: {op_of(i) for i in node.input} & nodes.keys() for n, node in nodes.items()}
     users = collections.defaultdict(list)
@@ -128,7 +129,7 @@ def _in_order(nodes: Mapping[str, Any]) -> list[str] | None:
 
 
 def _levels(
-    order: Sequence[str], nodes: Mapping[str, Any], places: Mapping[str, str]
+    order: Sequence[str], nodes: Mapping[str, NodeDef], places: Mapping[str, str]
 ) -> dict[str, int]:
     """As late as possible: a dense variable need not be there before the rows it is used with."""
     earliest: dict[str, int] = {}
@@ -147,7 +148,7 @@ def _levels(
     return latest
 
 
-def _goes_alone(tensor: str, nodes: Mapping[str, Any], spec_of: _SpecOf) -> bool:
+def _goes_alone(tensor: str, nodes: Mapping[str, NodeDef], spec_of: _SpecOf) -> bool:
     """Whether a tensor is not to be sent with others."""
     if op_of(tensor) in nodes and nodes[op_of(tensor)].op == "Const":
         return True  # TensorFlow makes it where it is used
@@ -161,7 +162,7 @@ def _goes_alone(tensor: str, nodes: Mapping[str, Any], spec_of: _SpecOf) -> bool
 
 
 def _put_in(
-    part: Any,
+    part: GraphDef,
     bundles: Mapping[_Way, Sequence[str]],
     places: Mapping[str, str],
     spec_of: _SpecOf,
@@ -235,5 +236,5 @@ def _renamed(definition: Any, prefix: str, given: Mapping[str, str]) -> Iterator
         yield node
 
 
-def _data_inputs(node: Any) -> list[str]:
+def _data_inputs(node: NodeDef) -> list[str]:
     return [tensor for tensor in node.input if not tensor.startswith("^")]

@@ -41,7 +41,7 @@ class Replicated(Distribution):
         super().__init__()
         self.strategy = strategy
         self.replicas = replicas.local_replicas(strategy)
-        self.elsewhere = not replicas.first_device_is_default(strategy)
+        self.has_remote_variables = not replicas.first_device_is_default(strategy)
         if replicas.workers(strategy) > 1:
             self.team = SeveralProcesses(strategy)
 
@@ -95,7 +95,7 @@ class WithServers(Distribution):
 
     has_one_input = False
     has_servers = True
-    elsewhere = True
+    has_remote_variables = True
 
     def __init__(self, strategy: tf.distribute.ParameterServerStrategy) -> None:
         super().__init__()

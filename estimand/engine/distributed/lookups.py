@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat.v1 import GraphDef, NodeDef
 
 _GATHER, _UNIQUE, _REPEAT, _SUM = "ResourceGather", "Unique", "GatherV2", "UnsortedSegmentSum"
 
 
 def each_row_once(
-    part: Any, graph: tf.Graph, servers: Mapping[str, str]
+    part: GraphDef, graph: tf.Graph, servers: Mapping[str, str]
 ) -> tuple[Any, dict[str, tf.TensorSpec]]:
     """`part` of `graph`, with its lookups rewritten; and what the tensors are that are new in it.
 
@@ -39,7 +40,7 @@ def each_row_once(
     return result, made
 
 
-def _can_repeat(node: Any, graph: tf.Graph) -> bool:
+def _can_repeat(node: NodeDef, graph: tf.Graph) -> bool:
     indices, rows = (spec_in(graph, tensor) for tensor in (node.input[1], node.name))
     if indices is None or rows is None:
         return False
@@ -47,7 +48,7 @@ def _can_repeat(node: Any, graph: tf.Graph) -> bool:
     return plain and rows.shape[1:].is_fully_defined()
 
 
-def _known_rows(nodes: Mapping[str, Any], graph: tf.Graph) -> dict[str, str]:
+def _known_rows(nodes: Mapping[str, NodeDef], graph: tf.Graph) -> dict[str, str]:
     """Where the model has the rows without repetition already, as for its gradients."""
     gathered: dict[str, str] = {}
     for node in nodes.values():
@@ -56,7 +57,7 @@ def _known_rows(nodes: Mapping[str, Any], graph: tf.Graph) -> dict[str, str]:
     return gathered
 
 
-def _before_reshape(indices: str, nodes: Mapping[str, Any], graph: tf.Graph) -> str:
+def _before_reshape(indices: str, nodes: Mapping[str, NodeDef], graph: tf.Graph) -> str:
     """Of one dimension before and after, it changes nothing."""
     source = nodes.get(op_of(indices))
     if source is not None and source.op == "Reshape":
@@ -66,7 +67,7 @@ def _before_reshape(indices: str, nodes: Mapping[str, Any], graph: tf.Graph) -> 
     return full(indices)
 
 
-def _rows_summed(node: Any, nodes: Mapping[str, Any], graph: tf.Graph) -> str:
+def _rows_summed(node: NodeDef, nodes: Mapping[str, NodeDef], graph: tf.Graph) -> str:
     """The rows whose gradients are added up; "": it is another kind of sum."""
     values, indices = (spec_in(graph, tensor) for tensor in node.input[:2])
     if values is None or indices is None or indices.shape.rank != 1:
@@ -76,7 +77,7 @@ def _rows_summed(node: Any, nodes: Mapping[str, Any], graph: tf.Graph) -> str:
 
 
 def _add_sum(
-    result: Any, node: Any, once: str, graph: tf.Graph, made: dict[str, tf.TensorSpec]
+    result: Any, node: NodeDef, once: str, graph: tf.Graph, made: dict[str, tf.TensorSpec]
 ) -> None:
     if op_of(node.input[1]) == once:  # it is that sum itself, or comes after it
         result.node.add().CopyFrom(node)
@@ -99,7 +100,7 @@ def _add_sum(
 
 def _add_lookup(
     result: Any,
-    node: Any,
+    node: NodeDef,
     graph: tf.Graph,
     known: dict[str, str],
     made: dict[str, tf.TensorSpec],

@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat.v1 import GraphDef
 
-from estimand.engine.running.parts import data_of, op_of
+from estimand.engine.running.subgraph import data_of, op_of
 
 WORKER = ""
 SpecOf = Callable[[str], tf.TensorSpec | None]
@@ -78,7 +79,7 @@ def _bytes(tensor: str, spec_of: SpecOf) -> float:
     return math.prod(size or 1 for size in spec.shape) * spec.dtype.size
 
 
-def put(part: Any, fixed: Mapping[str, str], places: Mapping[str, str]) -> None:
+def put(part: GraphDef, fixed: Mapping[str, str], places: Mapping[str, str]) -> None:
     """Say in the ops of `part` where they run; constants they need are made there, too."""
     nodes = {node.name: node for node in part.node}
     copies: dict[tuple[str, str], str] = {}

@@ -39,7 +39,7 @@ class EagerTrace:
     runs_eagerly: ClassVar[bool] = True
     # It never runs beside others.
     distribution: ClassVar[Distribution] = Distribution()
-    elsewhere: ClassVar[bool] = False
+    has_remote_variables: ClassVar[bool] = False
 
     mode: str
     spec: EstimatorSpec

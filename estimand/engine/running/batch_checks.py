@@ -14,9 +14,10 @@ from typing import Any
 
 import ml_dtypes
 import tensorflow as tf
+from tensorflow.compat.v1 import GraphDef, NodeDef
 
 from estimand.engine.running import conditions
-from estimand.engine.running.parts import (
+from estimand.engine.running.subgraph import (
     Uses,
     data_of,
     in_order,
@@ -47,7 +48,7 @@ class BatchChecks:
     labels: Mapping[str, tuple[int, int]]  # by name of a loss: which input, how many classes
 
     @classmethod
-    def of(cls, trace: Trace, part: Any) -> BatchChecks:
+    def of(cls, trace: Trace, part: GraphDef) -> BatchChecks:
         """Those in what would be placed of a step."""
         inputs = {t.name: i for i, t in enumerate(trace.inputs)}
         return cls(_assertions(part, inputs), _labels(trace, part, inputs))
@@ -73,7 +74,7 @@ class BatchChecks:
         with tf.control_dependencies(made):
             tf.raw_ops.Assert(condition=False, data=["a check of the batch fails, but not alone"])
 
-    def left_out(self, part: Any, wanted: Iterable[str] = ()) -> Any:
+    def left_out(self, part: GraphDef, wanted: Iterable[str] = ()) -> Any:
         """`part`, a graph's message that may be changed, without the assertions among these.
 
         Tensors that are `wanted` stay.
@@ -93,24 +94,24 @@ class BatchChecks:
         return part
 
 
-def _assertions(part: Any, inputs: Mapping[str, int]) -> dict[str, str]:
+def _assertions(part: GraphDef, inputs: Mapping[str, int]) -> dict[str, str]:
     nodes = {node.name: node for node in part.node}
     functions = {f.signature.name: f for f in part.library.function}
     uses = Uses(nodes)
     of_batch = {op_of(name) for name in inputs}  # ops that depend on nothing else
-    found: dict[str, str] = {}
+    checked: dict[str, str] = {}
     for node in in_order(nodes):
         if not all(op_of(name) in of_batch for name in node.input):
             continue
         if _is_assertion(node, functions) and _is_only_waited_for(node, uses):
-            found[node.name] = tensor(node.input[0])
-        elif not (_is_exact(node, nodes) or _hands_on(node, found.keys())):
+            checked[node.name] = tensor(node.input[0])
+        elif not (_is_exact(node, nodes) or _hands_on(node, checked.keys())):
             continue
         of_batch.add(node.name)
-    return found
+    return checked
 
 
-def _is_exact(node: Any, nodes: Mapping[str, Any]) -> bool:
+def _is_exact(node: NodeDef, nodes: Mapping[str, NodeDef]) -> bool:
     """Whether XLA computes the very same: sums of floats may come out otherwise."""
     if not op_kinds.is_total(node, nodes):
         return False
@@ -118,7 +119,7 @@ def _is_exact(node: Any, nodes: Mapping[str, Any]) -> bool:
     return node.op in _EXACT_OF_FLOATS or not any(t.is_floating or t.is_complex for t in types)
 
 
-def _is_assertion(node: Any, functions: Mapping[str, Any]) -> bool:
+def _is_assertion(node: NodeDef, functions: Mapping[str, Any]) -> bool:
     """Also in the form of tf.debugging: a condition with nothing in its one branch."""
     if node.op in ("If", "StatelessIf"):
         then = functions[node.attr["then_branch"].func.name].node_def
@@ -128,17 +129,17 @@ def _is_assertion(node: Any, functions: Mapping[str, Any]) -> bool:
     return node.op == "Assert"
 
 
-def _is_only_waited_for(node: Any, uses: Uses) -> bool:
+def _is_only_waited_for(node: NodeDef, uses: Uses) -> bool:
     """Whether nobody computes with what it gives."""
     handed_on = uses.of.get(node.name, [])
     return all(n.op == "Identity" and n.name not in uses.of for n in handed_on)
 
 
-def _hands_on(node: Any, assertions: Any) -> bool:
+def _hands_on(node: NodeDef, assertions: Any) -> bool:
     return node.op == "Identity" and op_of(data_of(node)[0]) in assertions
 
 
-def _labels(trace: Trace, part: Any, inputs: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+def _labels(trace: Trace, part: GraphDef, inputs: Mapping[str, int]) -> dict[str, tuple[int, int]]:
     by_loss = {}
     for node in part.node:
         if node.op == _OF_LABELS:
@@ -165,7 +166,7 @@ def _keeps_classes(cast: tf.Operation, classes: int) -> bool:
     return made.size >= given.size  # of which smaller types keep a part only
 
 
-def _ancestors(names: Any, nodes: Mapping[str, Any]) -> set[str]:
+def _ancestors(names: Any, nodes: Mapping[str, NodeDef]) -> set[str]:
     """The ops named, and all that they need."""
     needed: set[str] = set()
     stack = list(names)

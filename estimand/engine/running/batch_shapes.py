@@ -7,12 +7,12 @@ from their shapes is the same in every step, such as the factors in the gradient
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat.v1 import GraphDef
 
 from estimand.core import tf_private
-from estimand.engine.running.parts import tensor
+from estimand.engine.running.subgraph import tensor
 
 ShapeOf = Callable[[str], tf.TensorShape]  # by name of a tensor
 
@@ -26,7 +26,7 @@ def as_traced(graph: tf.Graph) -> ShapeOf:
 
 
 def for_batch(
-    part: Any,
+    part: GraphDef,
     graph: tf.Graph,
     batch: Mapping[str, tf.TensorSpec],
     captures: Mapping[str, tf.Tensor],

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat.v1 import GraphDef, NodeDef
 
 _BRANCHES = frozenset({"Case", "If", "StatelessCase", "StatelessIf"})
 _LOWERED = "_lower_using_switch_merge"
@@ -27,7 +28,7 @@ _OUTPUTS = {"Equal": "z", "EmptyTensorList": "handle"}
 _BOOL, _INT = tf.bool.as_datatype_enum, tf.int32.as_datatype_enum
 
 
-def problem(node: Any) -> str | None:
+def problem(node: NodeDef) -> str | None:
     """Why a condition cannot become loops; None: it can, or is none.
 
     The loops need something to begin with in the place of a result, which a resource has not.
@@ -37,7 +38,7 @@ def problem(node: Any) -> str | None:
     return None
 
 
-def as_loops(part: Any) -> Any:
+def as_loops(part: GraphDef) -> GraphDef:
     """`part`, a graph's message that may be changed, with all conditions as loops.
 
     Also those in functions that it calls. What takes the place of a condition has its name.
@@ -59,7 +60,7 @@ class _Library:
         self._functions = {f.signature.name: f for f in library.function}
         self._changed: dict[str, str] = {}  # by name: that of the function to call instead
 
-    def without_conditions(self, node: Any, *, in_function: bool) -> Iterator[Any]:
+    def without_conditions(self, node: NodeDef, *, in_function: bool) -> Iterator[Any]:
         """What does the same as a node of the graph, or of a function."""
         node.attr.pop(_LOWERED, None)
         self._call_changed(node)
@@ -68,7 +69,7 @@ class _Library:
         else:
             yield node
 
-    def _call_changed(self, node: Any) -> None:
+    def _call_changed(self, node: NodeDef) -> None:
         for value in node.attr.values():
             for function in (value.func, *value.list.func):
                 if function.name:
@@ -105,7 +106,7 @@ class _Library:
             self._library.function.append(function)
         return name
 
-    def _loops(self, node: Any, in_function: bool) -> Iterator[Any]:
+    def _loops(self, node: NodeDef, in_function: bool) -> Iterator[Any]:
         names, branches = _Names(node, in_function), _branches(node)
         given = [name for name in node.input if not name.startswith("^")]
         waits = [name for name in node.input if name.startswith("^")]
@@ -129,7 +130,7 @@ class _Library:
             results = [names.output_of(loop, first + n) for n in range(len(results))]
         yield names.end(results, loop)
 
-    def _loop(self, node: Any, name: str, branch: str, kind: int) -> Any:
+    def _loop(self, node: NodeDef, name: str, branch: str, kind: int) -> Any:
         """The loop of one branch, without its inputs."""
         arguments, results = node.attr["Tin"].list.type, node.attr["Tout"].list.type
         types = [kind, _BOOL, *arguments, *results]
@@ -154,13 +155,13 @@ class _Library:
 class _Names:
     """Makes the nodes around the loops of a condition, and names what they give."""
 
-    def __init__(self, node: Any, in_function: bool) -> None:
+    def __init__(self, node: NodeDef, in_function: bool) -> None:
         self._node, self._in_function = node, in_function
 
     def of(self, what: str) -> str:
         return f"{self._node.name}/{what}"
 
-    def output_of(self, node: Any, index: int = 0) -> str:
+    def output_of(self, node: NodeDef, index: int = 0) -> str:
         output = f":{_OUTPUTS.get(node.op, 'output')}" if self._in_function else ""
         return f"{node.name}{output}:{index}"
 
@@ -197,7 +198,7 @@ class _Names:
         return node
 
 
-def _branches(node: Any) -> list[str]:
+def _branches(node: NodeDef) -> list[str]:
     """The names of the functions; of a Case, the last is for all numbers that are out of range."""
     if node.op.endswith("If"):
         return [node.attr["then_branch"].func.name, node.attr["else_branch"].func.name]
@@ -257,7 +258,7 @@ def _false(body: Any, what: str, dtype: int) -> str:
     return f"{_filled(node, None, dtype).name}:output:0"
 
 
-def _filled(node: Any, value: Any, dtype: int) -> Any:
+def _filled(node: NodeDef, value: Any, dtype: int) -> Any:
     """A constant of a value; None: of zero, or whatever a type has in its place."""
     node.attr["dtype"].type = dtype
     if value is not None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat.v1 import GraphDef, NodeDef
 
 from estimand.core import tf_private
 
@@ -23,7 +24,7 @@ def has_convolutions(ops: Iterable[tf.Operation]) -> bool:
     return any("Conv2" in op.type and tf_private.has_onednn_twin(op.type) for op in ops)
 
 
-def with_onednn(part: Any) -> Any:
+def with_onednn(part: GraphDef) -> GraphDef:
     """`part`, a graph's message that may be changed, with oneDNN's ops where they fit."""
     nodes = {node.name: node for node in part.node}
     gradients = [n for n in part.node if n.op == _POOL_GRADIENT and _fits(n)]
@@ -49,7 +50,7 @@ def _belong(gradient: Any, pool: Any) -> bool:
     return pool.op == _POOL and _fits(pool) and same
 
 
-def _fits(node: Any) -> bool:
+def _fits(node: NodeDef) -> bool:
     """Whether the twin takes it: plain 32-bit numbers, channels last, on the CPU."""
     if not tf_private.has_onednn_twin(node.op) or "GPU" in node.device:
         return False
@@ -67,6 +68,6 @@ def _fits(node: Any) -> bool:
     return unusual | set(_numbers(node, "dilations")) <= {1}
 
 
-def _numbers(node: Any, attribute: str) -> list[int]:
+def _numbers(node: NodeDef, attribute: str) -> list[int]:
     value = node.attr.get(attribute)
     return [] if value is None else list(value.list.i)

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat.v1 import NodeDef
 
 from estimand.core import tf_private
-from estimand.engine.running import conditions, parts
+from estimand.engine.running import conditions, subgraph
 from estimand.engine.running.batch_checks import BatchChecks
 from estimand.engine.tracing import effects, op_kinds
 from estimand.engine.tracing.op_kinds import call_tree
@@ -47,7 +48,7 @@ def device_problem(trace: Trace) -> str | None:
     The single-threaded executor knows one device, and that a CPU; what was not placed by the
     user goes to a GPU as soon as there is one.
     """
-    if trace.elsewhere or trace.distribution.is_strategy:
+    if trace.has_remote_variables or trace.distribution.is_strategy:
         return "its variables are on several devices, or in other processes"
     present = {device.device_type for device in tf.config.list_logical_devices()} - {"CPU"}
     if present:
@@ -125,7 +126,7 @@ def compiling_problem(
         if not (_compiles_to_the_same(node, others, asked=asked) or node.name in checks.labels):
             return f"it uses the op {node.op} ({node.name})"
     run = {node.name for node in part.node}
-    run |= {parts.op_of(name) for node in part.node for name in node.input}
+    run |= {subgraph.op_of(name) for node in part.node for name in node.input}
     for op in needed(targets):
         if op.name in run and any(t.dtype == tf.string for t in op.outputs):
             return f"it computes with strings ({op.name})"
@@ -135,7 +136,7 @@ def compiling_problem(
     return None
 
 
-def _compiles_to_the_same(node: Any, others: Mapping[str, Any], *, asked: bool) -> bool:
+def _compiles_to_the_same(node: NodeDef, others: Mapping[str, Any], *, asked: bool) -> bool:
     if node.op.startswith(_OTHER_NUMBERS):
         return False
     return (

@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat.v1 import GraphDef, NodeDef
 
 from estimand.core import tf_private
 from estimand.engine.running import batch_shapes
-from estimand.engine.running.parts import is_plain_read
 from estimand.engine.running.simplifying import simplified
+from estimand.engine.running.subgraph import is_plain_read
 from estimand.engine.tracing.randomness import is_twin
 
 _BATCH = "estimand_batch"  # no name of a user's op
@@ -148,7 +149,7 @@ class GraphCopy:
         return part
 
 
-def _wait_for_batch(part: Any, given: set[str]) -> bool:
+def _wait_for_batch(part: GraphDef, given: set[str]) -> bool:
     """Have ops with effects wait for what is given, unless they use it; whether there are any.
 
     An input that ends inside of a block ends the step before any of it was done: a count that
@@ -178,7 +179,7 @@ def _all_there(values: Sequence[tf.Tensor]) -> tf.Tensor:
         return tf.constant(0, name=_BATCH)
 
 
-def _branches_read(node: Any) -> bool:
+def _branches_read(node: NodeDef) -> bool:
     """Whether a condition or loop reads variables, changes none, and was not told to wait."""
     if any(name.startswith("^") for name in node.input):
         return False
@@ -191,7 +192,7 @@ def _branches_read(node: Any) -> bool:
     return bool(resources) and resources <= set(node.attr["_read_only_resource_inputs"].list.i)
 
 
-def _forget_waiting_for(node: Any, given: set[str]) -> None:
+def _forget_waiting_for(node: NodeDef, given: set[str]) -> None:
     """What is given from outside is there already; as a node it is not part of the copy."""
     inputs = [name for name in node.input if not (name[0] == "^" and name[1:] in given)]
     if len(inputs) != len(node.input):
@@ -199,7 +200,7 @@ def _forget_waiting_for(node: Any, given: set[str]) -> None:
         node.input.extend(inputs)
 
 
-def _forget_colocation(node: Any) -> None:
+def _forget_colocation(node: NodeDef) -> None:
     """It names nodes that may not be part of the copy; all devices are chosen already."""
     if "_class" in node.attr:
         del node.attr["_class"]

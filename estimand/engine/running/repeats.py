@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from estimand.engine.running.parts import in_order, is_plain_read, op_of, set_inputs
+from tensorflow.compat.v1 import NodeDef
+
+from estimand.engine.running.subgraph import in_order, is_plain_read, op_of, set_inputs
 from estimand.engine.tracing import op_kinds
 
 
-def merge(nodes: dict[str, Any], kept: set[str]) -> None:
+def merge(nodes: dict[str, NodeDef], kept: set[str]) -> None:
     """Have all users of equal ops use the first of them; those of `kept` stay, for their names."""
     first: dict[Any, str] = {}
     instead: dict[str, str] = {}
@@ -26,7 +28,7 @@ def merge(nodes: dict[str, Any], kept: set[str]) -> None:
             instead[node.name] = known
 
 
-def _use(node: Any, instead: dict[str, str]) -> None:
+def _use(node: NodeDef, instead: dict[str, str]) -> None:
     if not any(op_of(i) in instead for i in node.input):
         return
     inputs = []
@@ -38,7 +40,7 @@ def _use(node: Any, instead: dict[str, str]) -> None:
     set_inputs(node, data, [i for i in inputs if i.startswith("^")])
 
 
-def _attributes(node: Any) -> tuple[tuple[str, bytes], ...]:
+def _attributes(node: NodeDef) -> tuple[tuple[str, bytes], ...]:
     return tuple(
         (key, value.SerializeToString(deterministic=True))
         for key, value in sorted(node.attr.items())

@@ -23,10 +23,11 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.compat.v1 import GraphDef, NodeDef
 
 from estimand.engine.running import repeats, tables, updates
 from estimand.engine.running.batch_shapes import ShapeOf, as_traced
-from estimand.engine.running.parts import constant, in_order, op_of, tensor, waits_of
+from estimand.engine.running.subgraph import constant, in_order, op_of, tensor, waits_of
 from estimand.engine.tracing import op_kinds
 
 _log = logging.getLogger("tensorflow")
@@ -47,7 +48,7 @@ _MOST_TO_WAIT_FOR = 64
 
 
 def simplified(
-    part: Any, fetches: Sequence[str], graph: tf.Graph, shape_of: ShapeOf | None = None
+    part: GraphDef, fetches: Sequence[str], graph: tf.Graph, shape_of: ShapeOf | None = None
 ) -> Any:
     """What computes the same as `part`, as far as `fetches` need it.
 
@@ -67,7 +68,7 @@ def simplified(
 
 class _Simplifier:
     def __init__(
-        self, part: Any, fetches: Sequence[str], graph: tf.Graph, shape_of: ShapeOf
+        self, part: GraphDef, fetches: Sequence[str], graph: tf.Graph, shape_of: ShapeOf
     ) -> None:
         self._part = part
         self._shape_of = shape_of
@@ -111,7 +112,7 @@ class _Simplifier:
             if node.op == "Const":
                 self._constants[name] = node
 
-    def _of_static_shape(self, node: Any) -> Any:
+    def _of_static_shape(self, node: NodeDef) -> Any:
         shape = self._shape_of(tensor(node.input[0]))
         if node.op == "Rank":
             value = shape.rank
@@ -124,7 +125,7 @@ class _Simplifier:
         dtype = tf.int32 if node.op == "Rank" else tf.dtypes.as_dtype(node.attr["out_type"].type)
         return constant(node.name, np.asarray(value, dtype.as_numpy_dtype), dtype)
 
-    def _is_foldable(self, node: Any, foldable: dict[str, Any]) -> bool:
+    def _is_foldable(self, node: NodeDef, foldable: dict[str, Any]) -> bool:
         if node.op == "Const" or not node.input:
             return False
         if not (op_kinds.is_pure(node) or node.op in _FAIL_AT_ONCE):
@@ -171,12 +172,12 @@ class _Simplifier:
             elif self._hands_on(node):
                 source[node.name] = (node.input[self._which(node)], own)
 
-    def _which(self, node: Any) -> int:
+    def _which(self, node: NodeDef) -> int:
         if node.op == "Mul" and self._is_constant(node.input[0], 1):
             return 1
         return 0
 
-    def _hands_on(self, node: Any) -> bool:
+    def _hands_on(self, node: NodeDef) -> bool:
         if node.op in _HANDS_ON:
             return True
         if node.op in _SUMS:
@@ -191,7 +192,7 @@ class _Simplifier:
             return self._is_constant(node.input[1], 1, scalar=False)
         return False
 
-    def _same_shape(self, node: Any) -> bool:
+    def _same_shape(self, node: NodeDef) -> bool:
         before = self._shape_of(tensor(node.input[0]))
         after = self._shape_of(f"{node.name}:0")
         return before.is_fully_defined() and before == after
@@ -282,7 +283,7 @@ def _in_this_process(graph: tf.Graph) -> bool:
     return places <= {("localhost", "CPU", 0)}
 
 
-def _evaluate(nodes: dict[str, Any], wanted: list[str]) -> dict[str, tf.Tensor]:
+def _evaluate(nodes: dict[str, NodeDef], wanted: list[str]) -> dict[str, tf.Tensor]:
     """The values of constant ops, computed by the kernels that would run in the step."""
     if not wanted:
         return {}
@@ -299,7 +300,7 @@ def _evaluate(nodes: dict[str, Any], wanted: list[str]) -> dict[str, tf.Tensor]:
         return dict(zip(wanted, function(), strict=True))
 
 
-def _needed(nodes: Mapping[str, Any], names: Iterable[str]) -> set[str]:
+def _needed(nodes: Mapping[str, NodeDef], names: Iterable[str]) -> set[str]:
     """Those of `nodes` that computing `names` needs."""
     needed: set[str] = set()
     stack = list(names)
@@ -311,7 +312,7 @@ def _needed(nodes: Mapping[str, Any], names: Iterable[str]) -> set[str]:
     return needed
 
 
-def _add_waits(node: Any, names: Iterable[str]) -> None:
+def _add_waits(node: NodeDef, names: Iterable[str]) -> None:
     known = set(node.input)
     node.input.extend(n for n in dict.fromkeys(names) if n not in known)
     controls = [i for i in node.input if i.startswith("^")]

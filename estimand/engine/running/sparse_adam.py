@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimand.engine.running import parts
-from estimand.engine.running.parts import Uses, data_of, op_of
+from estimand.engine.running import subgraph
+from estimand.engine.running.subgraph import Uses, data_of, op_of
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ def summed_rows(
     name: str, m: Moved, values: str, rows: str, like: Any, shape: tuple[int, ...]
 ) -> list[Any]:
     """Nodes that compute the gradient of the whole table; the last one gives it."""
-    count = parts.constant(f"{name}/rows", np.int32(shape[0]), tf.int32)
-    total = parts.new_node(
+    count = subgraph.constant(f"{name}/rows", np.int32(shape[0]), tf.int32)
+    total = subgraph.new_node(
         name,
         "UnsortedSegmentSum",
         [values, rows, count.name],
@@ -107,14 +107,14 @@ def are_looked_up(
         parts_of_it = given[:-1] if kind == "ConcatV2" else given[:1]
         return all(are_looked_up(i, handle, before, nodes, uses) for i in parts_of_it)
     lookups = [n for n in uses.of.get(op_of(handle), ()) if n.op == "ResourceGather"]
-    found = [n for n in lookups if rows in data_of(n)[1:]]
-    return any(uses.runs_before(n.name, before) for n in found)
+    of_these_rows = [n for n in lookups if rows in data_of(n)[1:]]
+    return any(uses.runs_before(n.name, before) for n in of_these_rows)
 
 
 def lookup(name: str, m: Moved, handle: str, rows: str, like: Any) -> Any:
     """A node that fails where one of the rows is out of range."""
     types = {"dtype": like.attr["dtype"].type, "Tindices": m.written_by[1].attr["Tindices"].type}
-    return parts.new_node(name, "ResourceGather", [handle, rows], like, **types)
+    return subgraph.new_node(name, "ResourceGather", [handle, rows], like, **types)
 
 
 def _constant_product(name: str, nodes: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimand.engine.running import parts
-from estimand.engine.running.parts import Uses, data_of, op_of, waits_of
+from estimand.engine.running import subgraph
+from estimand.engine.running.subgraph import Uses, data_of, op_of, waits_of
 
 _TYPES_OF_ROWS = (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)  # that a lookup takes
 
@@ -22,7 +22,7 @@ def look_up_rows(nodes: dict[str, Any], kept: set[str]) -> None:
     uses = Uses(nodes)
     instead: dict[str, list[str]] = {}  # by read: lookups in its place
     for read in list(nodes.values()):
-        if not parts.is_plain_read(read):
+        if not subgraph.is_plain_read(read):
             continue
         users = uses.of.get(read.name, [])
         writers = uses.writers(read.input[0])
@@ -56,7 +56,7 @@ def _make_lookup(node: Any, read: Any) -> None:
     kind, of_indices = node.attr["Tparams"].type, node.attr["Tindices"].type
     node.op = "ResourceGather"
     node.device = read.device
-    parts.set_inputs(node, [read.input[0], indices], waits)
+    subgraph.set_inputs(node, [read.input[0], indices], waits)
     for key in list(node.attr):
         if key != "_output_shapes":
             del node.attr[key]
@@ -73,4 +73,4 @@ def _wait_for(nodes: dict[str, Any], instead: dict[str, list[str]]) -> None:
         waits = waits_of(node)
         if any(op_of(w) in instead for w in waits):
             new = [f"^{n}" for w in waits for n in instead.get(op_of(w), [op_of(w)])]
-            parts.set_inputs(node, data_of(node), new)
+            subgraph.set_inputs(node, data_of(node), new)

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimand.engine.running import parts, sparse_adam
-from estimand.engine.running.parts import Uses, data_of, op_of
+from estimand.engine.running import sparse_adam, subgraph
+from estimand.engine.running.subgraph import Uses, data_of, op_of
 
 _DIFFERENCE, _SUM = "AssignSubVariableOp", "AssignAddVariableOp"
 _DESCENT, _ADAM = "ResourceApplyGradientDescent", "ResourceApplyAdam"
@@ -35,7 +35,7 @@ def in_few_passes(nodes: dict[str, Any], graph: tf.Graph) -> None:
     for node in list(nodes.values()):
         if node.op in (_DIFFERENCE, _SUM) and not work.replace_adam(node):
             work.replace_descent(node)
-    parts.put_before(nodes, work.added)
+    subgraph.put_before(nodes, work.added)
 
 
 class _Updates:
@@ -107,7 +107,7 @@ class _Updates:
         writers = [*first.written_by, *second.written_by]
         values, rows = sparse_adam.values_and_rows(first, self._nodes)
         needed = [rate, epsilon, values, rows]
-        ways = parts.waits_up_to([node, *writers], needed, self._nodes)
+        ways = subgraph.waits_up_to([node, *writers], needed, self._nodes)
         waits = [w for w in ways if op_of(w) not in {writer.name for writer in writers}]
         inside = [op_of(n) for n in [*needed, *waits] if op_of(n) in self._nodes]
         if any(self._uses.runs_before(w.name, n) for w in writers for n in inside):
@@ -124,7 +124,7 @@ class _Updates:
         given = [handle, *handles, zero, zero, rate, first.beta, second.beta, epsilon, name]
         self._become(node, _ADAM, given, waits)
         for writer in writers:  # whoever waits for them waits for what does it all
-            writer.CopyFrom(parts.new_node(writer.name, "NoOp", [f"^{node.name}"], writer))
+            writer.CopyFrom(subgraph.new_node(writer.name, "NoOp", [f"^{node.name}"], writer))
         return True
 
     def _divide_by_root(
@@ -135,7 +135,7 @@ class _Updates:
         node.attr["update_slots"].b = False  # v stays as it is
 
     def _waits_up_to(self, node: Any, *inputs: str) -> list[str]:
-        return parts.waits_up_to([node], inputs, self._nodes)
+        return subgraph.waits_up_to([node], inputs, self._nodes)
 
     def _read_and_scalar(self, product: Any, node: Any) -> tuple[Any, str] | None:
         for tensor, factor in (data_of(product), data_of(product)[::-1]):
@@ -163,11 +163,11 @@ class _Updates:
         return node if alike and tf.dtypes.as_dtype(kind.type) in _TYPES else None
 
     def _shape(self, name: str) -> tuple[int, ...] | None:
-        shape = self._graph.get_tensor_by_name(parts.tensor(name)).shape
+        shape = self._graph.get_tensor_by_name(subgraph.tensor(name)).shape
         return tuple(shape.as_list()) if shape.is_fully_defined() else None
 
     def _rank(self, name: str) -> int | None:
-        return self._graph.get_tensor_by_name(parts.tensor(name)).shape.rank
+        return self._graph.get_tensor_by_name(subgraph.tensor(name)).shape.rank
 
     def _negative(self, factor: str, node: Any) -> str | None:
         source = self._nodes.get(op_of(factor))
@@ -175,13 +175,13 @@ class _Updates:
             return None
         value = -tf.make_ndarray(source.attr["value"].tensor)
         dtype = tf.dtypes.as_dtype(source.attr["dtype"].type)
-        constant = parts.constant(f"{node.name}/estimand_negative", value, dtype)
+        constant = subgraph.constant(f"{node.name}/estimand_negative", value, dtype)
         self._add(node, constant)
         return constant.name
 
     def _scalar(self, node: Any, name: str, value: int, dtype: tf.DType) -> str:
         number = np.asarray(value, dtype.as_numpy_dtype)
-        constant = parts.constant(f"{node.name}/{name}", number, dtype)
+        constant = subgraph.constant(f"{node.name}/{name}", number, dtype)
         self._add(node, constant)
         return constant.name
 
@@ -190,4 +190,4 @@ class _Updates:
 
     def _become(self, node: Any, op: str, inputs: Sequence[str], waits: Sequence[str]) -> None:
         kind = node.attr["dtype"].type
-        node.CopyFrom(parts.new_node(node.name, op, [*inputs, *waits], node, T=kind))
+        node.CopyFrom(subgraph.new_node(node.name, op, [*inputs, *waits], node, T=kind))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.compat.v1 import NodeDef
 
 # Defined for all values of all their inputs, and depend on nothing else. Integer divisions are
 # not among them (by zero), nor are lookups (out of range), nor anything that checks its data; for
@@ -66,7 +67,7 @@ CALLS = frozenset(
 _LOOKUPS = frozenset({"LookupTableFind", "LookupTableFindV2", "LookupTableSizeV2"})
 
 
-def is_total(node: Any, others: Mapping[str, Any]) -> bool:
+def is_total(node: NodeDef, others: Mapping[str, Any]) -> bool:
     """Whether an op depends on its inputs only, and is defined for whatever they hold.
 
     `others` are the ops beside it, by name: an index that is a constant was checked when the graph
@@ -94,7 +95,7 @@ def op_name(reference: str) -> str:
     return reference.partition(":")[0]
 
 
-def is_pure(node: Any) -> bool:
+def is_pure(node: NodeDef) -> bool:
     """Whether an op depends on its inputs only, and is defined if their indices are in range."""
     if node.op in _TOTAL_OPS:
         return True
@@ -147,7 +148,7 @@ def with_others(
             called += functions_called(node)
 
 
-def functions_called(node: Any) -> list[str]:
+def functions_called(node: NodeDef) -> list[str]:
     """The names of the functions that an op is given."""
     kinds = {name: value.WhichOneof("value") for name, value in node.attr.items()}
     values = [node.attr[name] for name in sorted(kinds) if kinds[name] in ("func", "list")]

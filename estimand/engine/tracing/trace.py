@@ -52,7 +52,7 @@ class Trace:
     global_step: tf.Variable
     distribution: Distribution
     stop: Stop
-    elsewhere: bool = False  # the variables are on another device than that of functions
+    has_remote_variables: bool = False  # the variables are on another device than that of functions
     owner: str = ""  # of tables, queues and the like
     step_effects: list[tf.Operation] = field(default_factory=list)
     tensor_summaries: list[summaries.TensorSummary] = field(default_factory=list)
@@ -167,7 +167,7 @@ class Trace:
         graph = self.graph
         size = len(graph.get_operations())
         with (
-            building_for_any_executor(self.distribution, self.elsewhere),
+            building_for_any_executor(self.distribution, self.has_remote_variables),
             tf_private.kept_resources() as kept,
             graph.as_default(),
         ):
@@ -244,8 +244,8 @@ def trace_model(
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(building_scopes(seed))
-        elsewhere = store.distribution.elsewhere
-        stack.enter_context(building_for_any_executor(distribution, elsewhere))
+        has_remote_variables = store.distribution.has_remote_variables
+        stack.enter_context(building_for_any_executor(distribution, has_remote_variables))
         wrapped = tf.compat.v1.wrap_function(build, signature)
     graph = wrapped.graph
     built["variables"].twins.bind(graph)
@@ -255,7 +255,7 @@ def trace_model(
         wrapped=wrapped,
         inputs=list(graph.inputs[: len(signature)]),
         distribution=distribution,
-        elsewhere=elsewhere,
+        has_remote_variables=has_remote_variables,
         owner=store.owner,
         **built,
     )
@@ -271,12 +271,14 @@ def _keyed(draws: randomness.Draws | None, graph: tf.Graph, worker: int) -> Any:
 
 
 @contextlib.contextmanager
-def building_for_any_executor(distribution: Distribution, elsewhere: bool) -> Iterator[None]:
+def building_for_any_executor(
+    distribution: Distribution, has_remote_variables: bool
+) -> Iterator[None]:
     """Functions and control flow that run as they are, whichever executor is chosen."""
     with contextlib.ExitStack() as stack:
-        if not elsewhere:
+        if not has_remote_variables:
             stack.enter_context(tf_private.calls_as_they_are())
-        if not (distribution.is_strategy or elsewhere):
+        if not (distribution.is_strategy or has_remote_variables):
             # The single-threaded one knows one device only.
             stack.enter_context(tf_private.single_threaded_tracing())
         yield

@@ -14,28 +14,28 @@ ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
 def in_folders(folder: str) -> list[tuple[str, int, str]]:
     """Path, number and name of its class, of each image below `folder`."""
     classes = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
-    found = [
+    images = [
         (os.path.join(folder, name, file), number, name)
         for number, name in enumerate(classes)
         for file in sorted(os.listdir(os.path.join(folder, name)))
         if file.lower().endswith(ENDINGS)
     ]
-    if not found:
+    if not images:
         raise InputError(
             f"records.write: {folder!r} holds no images. Expected one folder per class in it, "
             f"with files that end in {', '.join(ENDINGS)}; its folders: {classes}."
         )
-    return found
+    return images
 
 
 def identity(folder: str) -> tuple[int, int]:
     """How many images there are, and a number that changes with any of them."""
-    found = in_folders(folder)
+    images = in_folders(folder)
     digest = hashlib.sha256()
-    for path, *_ in found:
+    for path, *_ in images:
         is_now = os.stat(path)
         digest.update(f"{path}\0{is_now.st_size}\0{is_now.st_mtime_ns}\n".encode())
-    return len(found), int.from_bytes(digest.digest()[:6], "big")
+    return len(images), int.from_bytes(digest.digest()[:6], "big")
 
 
 def row_of(path: str, label: int, name: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat.v1 import NodeDef
 
 # The single-threaded executor knows neither TF1's control flow nor reference variables.
 _V1_ONLY = re.compile(
@@ -87,7 +88,7 @@ def reachable(graph: Any, fetches: Iterable[str]) -> Iterator[Any]:
                 waiting.append(name)
 
 
-def _inside_functions(node: Any, functions: dict[str, Any], called: set[str]) -> Iterator[Any]:
+def _inside_functions(node: NodeDef, functions: dict[str, Any], called: set[str]) -> Iterator[Any]:
     waiting = [node]
     while waiting:
         for value in waiting.pop().attr.values():

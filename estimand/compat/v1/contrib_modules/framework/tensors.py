@@ -81,8 +81,8 @@ def reduce_sum_n(tensors: Sequence[Any], name: str | None = None) -> tf.Tensor:
 
 def get_graph_from_inputs(op_input_list: Sequence[Any], graph: Any = None) -> Any:
     """The graph of the first tensor."""
-    found = [tensor.graph for tensor in op_input_list if hasattr(tensor, "graph")]
-    return graph or (found[0] if found else v1.get_default_graph())
+    graphs = [tensor.graph for tensor in op_input_list if hasattr(tensor, "graph")]
+    return graph or (graphs[0] if graphs else v1.get_default_graph())
 
 
 def smart_constant_value(pred: Any) -> bool | None:

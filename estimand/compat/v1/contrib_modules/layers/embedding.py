@@ -66,9 +66,9 @@ def embedding_lookup_unique(
         once, places = tf.unique(tf.reshape(ids, [-1]))
         rows = v1.nn.embedding_lookup(params, once, partition_strategy)
         shape = tf.concat([tf.shape(ids), tf.shape(rows)[1:]], 0)
-        found = tf.reshape(tf.gather(rows, places), shape)
-        found.set_shape(ids.shape.concatenate(rows.shape[1:]))
-        return found
+        embedded = tf.reshape(tf.gather(rows, places), shape)
+        embedded.set_shape(ids.shape.concatenate(rows.shape[1:]))
+        return embedded
 
 
 def safe_embedding_lookup_sparse(

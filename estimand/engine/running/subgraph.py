@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.compat.v1 import NodeDef
 
 from estimand.engine.tracing import op_kinds
 
@@ -19,7 +20,7 @@ _LOOKING = op_kinds.READS | {"ResourceGather", "ResourceGatherNd"}
 class Uses:
     """Who uses what in `nodes`, as they are now: made anew after a rewrite."""
 
-    def __init__(self, nodes: Mapping[str, Any]) -> None:
+    def __init__(self, nodes: Mapping[str, NodeDef]) -> None:
         self._nodes = nodes
         self.of: dict[str, list[Any]] = {}  # by op or variable that is used
         self.waiting: dict[str, list[Any]] = {}  # by op that is waited for
@@ -50,7 +51,7 @@ class Uses:
         return bool(self._before.get(then, 0) >> self.place[first] & 1)
 
 
-def _only_reads(node: Any, handle: str) -> bool:
+def _only_reads(node: NodeDef, handle: str) -> bool:
     """Whether a condition, loop or call does not change a variable that it is given."""
     if _READ_ONLY not in node.attr:
         return False
@@ -68,15 +69,17 @@ def tensor(name: str) -> str:
     return name if ":" in name else f"{name}:0"
 
 
-def data_of(node: Any) -> list[str]:
+def data_of(node: NodeDef) -> list[str]:
     return [i for i in node.input if not i.startswith("^")]
 
 
-def waits_of(node: Any) -> list[str]:
+def waits_of(node: NodeDef) -> list[str]:
     return [i for i in node.input if i.startswith("^")]
 
 
-def waits_up_to(ends: Iterable[Any], inputs: Iterable[str], nodes: Mapping[str, Any]) -> list[str]:
+def waits_up_to(
+    ends: Iterable[Any], inputs: Iterable[str], nodes: Mapping[str, NodeDef]
+) -> list[str]:
     """All that is waited for on the way from `inputs` to `ends`, themselves included.
 
     What takes the place of the ops on that way, and is given `inputs`, has to wait for it, too: a
@@ -94,12 +97,12 @@ def waits_up_to(ends: Iterable[Any], inputs: Iterable[str], nodes: Mapping[str, 
     return list(waits)
 
 
-def is_plain_read(node: Any) -> bool:
+def is_plain_read(node: NodeDef) -> bool:
     """Whether a variable is read before anything of the step has happened."""
     return node.op == "ReadVariableOp" and len(node.input) == 1
 
 
-def set_inputs(node: Any, data: Iterable[str], waits: Iterable[str]) -> None:
+def set_inputs(node: NodeDef, data: Iterable[str], waits: Iterable[str]) -> None:
     del node.input[:]
     node.input.extend([*data, *dict.fromkeys(waits)])
 
@@ -120,7 +123,7 @@ def constant(name: str, value: Any, dtype: tf.DType) -> Any:
     return node
 
 
-def put_before(nodes: dict[str, Any], added: Mapping[str, Collection[Any]]) -> None:
+def put_before(nodes: dict[str, NodeDef], added: Mapping[str, Collection[Any]]) -> None:
     """Insert nodes, each before the one that it was made for: the order is program order."""
     if not added:
         return
@@ -131,7 +134,7 @@ def put_before(nodes: dict[str, Any], added: Mapping[str, Collection[Any]]) -> N
         nodes[name] = node
 
 
-def in_order(nodes: Mapping[str, Any]) -> list[Any]:
+def in_order(nodes: Mapping[str, NodeDef]) -> list[Any]:
     """Each op after those it needs. (Ops may have been given inputs after they were made.)"""
     placed: dict[str, None] = {}
     for first in nodes:
