@@ -93,11 +93,11 @@ class PredictProgram:
             sizes, *values = self._compiled[key](*supply.values, *counts)
         arrays = [v.numpy() for v in values]
         if not self.joinable:
-            feeder.batches += 1
+            feeder.took()
             return [tuple(arrays)], False
         rows = sizes.numpy()
         ends = np.cumsum(rows, axis=0)
-        feeder.batches += len(rows)
+        feeder.took(len(rows))
         results = [
             tuple(a[e - s : e] for a, e, s in zip(arrays, end, size, strict=True))
             for end, size in zip(ends, rows, strict=True)

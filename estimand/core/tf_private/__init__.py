@@ -68,6 +68,7 @@ from estimand.core.tf_private.graphs import (
 )
 from estimand.core.tf_private.hooks import (
     hook_arguments,
+    listeners_of,
     set_final_ops_values,
 )
 from estimand.core.tf_private.interceptable import (
@@ -219,6 +220,7 @@ __all__ = [
     "keras_variables_on_loan",
     "like_a_v1_graph",
     "list_directory",
+    "listeners_of",
     "loading_saved_models",
     "look_for_devices_quietly",
     "losses_are_collected",

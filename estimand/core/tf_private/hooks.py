@@ -74,6 +74,11 @@ def hook_arguments(hook: Any) -> dict[str, Any]:
     return given
 
 
+def listeners_of(saver_hook: Any) -> list[Any]:
+    """Those that a `CheckpointSaverHook`, of TensorFlow or ours, tells of its checkpoints."""
+    return saver_hook._listeners
+
+
 def set_final_ops_values(hook: Any, values: Any) -> None:
     """Let a `FinalOpsHook` of TensorFlow answer with values that were computed elsewhere."""
     hook._final_ops_values = values

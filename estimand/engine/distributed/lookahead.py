@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from estimand.core.errors import InputError
 from estimand.engine.distributed.stopping import StopVote
-from estimand.engine.feeding.feeder import Feeder, Together, Unpack
+from estimand.engine.feeding.feeder import Feeder, Unpack
+from estimand.engine.feeding.source import Together
 
 _Optional = tf.experimental.Optional
 

@@ -18,6 +18,7 @@ from estimand.core.errors import InputError
 from estimand.engine.distributed.inputs import share_of
 from estimand.engine.distributed.parameter_servers import Servers
 from estimand.engine.feeding.feeder import Feeder, lean
+from estimand.engine.feeding.source import BatchSource
 from estimand.engine.tracing.batches import flatten_batch
 from estimand.inputs.call import name_of, takes_input_context
 from estimand.inputs.contract import ModelInput
@@ -63,12 +64,8 @@ class WorkersTable:
         return handle
 
 
-class WorkersInput:
+class WorkersInput(BatchSource):
     """One iterator on each worker; in the training loop it stands where a Feeder does."""
-
-    replicas = 1
-    batch_size = None
-    left_over = 0
 
     def __init__(
         self,
@@ -78,14 +75,13 @@ class WorkersInput:
         tables: Sequence[WorkersTable] = (),
         prepare_worker: Callable[[], Any] = lambda: None,
     ) -> None:
-        self.batches = 0
         self.tables = [table.in_graph for table in tables]
         self.unpack = shares[0].unpack
         self._shares = shares
         pipelines = [lean(share.dataset) for share in shares]
         sizes = [int(p.cardinality().numpy()) for p in pipelines]
         self.endless = all(s == tf.data.INFINITE_CARDINALITY for s in sizes)
-        self.size: int | None = sum(sizes) if all(s >= 0 for s in sizes) else None
+        super().__init__(sum(sizes) if all(s >= 0 for s in sizes) else None)
         self.spec = (
             tf.data.IteratorSpec(pipelines[0].element_spec),
             tf.TensorSpec([], tf.float64),
@@ -98,10 +94,6 @@ class WorkersInput:
             for number, p in enumerate(pipelines)
         ]
         self.iterators = tf_private.on_each_worker(servers.coordinator, makers)
-
-    @property
-    def remaining(self) -> int | None:
-        return None if self.size is None else max(0, self.size - self.batches)
 
     @functools.cached_property
     def _own(self) -> Feeder:

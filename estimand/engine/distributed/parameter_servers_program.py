@@ -20,7 +20,6 @@ from estimand.engine.distributed.bundling import bundled
 from estimand.engine.distributed.parameter_servers import AnswerLost, Servers, answer_of
 from estimand.engine.distributed.parameter_servers_input import WorkersInput
 from estimand.engine.hook_calls.fetching import FetchPlan
-from estimand.engine.running.compiled import PLAIN
 from estimand.engine.running.program import StepResult, as_asked
 from estimand.engine.tracing.placement import on_server
 from estimand.engine.tracing.trace import Trace
@@ -40,7 +39,6 @@ class ServedProgram:
     ) -> None:
         self.trace = trace
         self.targets = list(targets)
-        self.block_mode = PLAIN
         self._result = result
         self._servers = servers
         self._functions: dict[Any, Any] = {}
@@ -49,9 +47,6 @@ class ServedProgram:
         self._last_result: float | None = None
         self._step: int | None = None
         self._counts_by_one = False
-
-    def expect_batches_of(self, batch_size: int | None) -> None:
-        """Nothing is compiled for a size here."""
 
     def last_result(self) -> float | None:
         """The result of the last step before the input ended."""
@@ -92,7 +87,7 @@ class ServedProgram:
                 left += count - int(values[_DONE])
                 if self._all_ended():
                     left = 0
-        feeder.batches += done
+        feeder.took(done)
         if done < steps and self._all_ended():
             raise tf.errors.OutOfRangeError(None, None, "End of input on all workers.")
         return self._last_result, self._current_step()
@@ -171,7 +166,7 @@ class ServedProgram:
                 break
             if self._all_ended():
                 raise tf.errors.OutOfRangeError(None, None, "End of input on all workers.")
-        feeder.batches += 1
+        feeder.took()
         self._counts_by_one = before is not None and self._step == before + 1
         fetched, batch = as_asked(plan, [_as_a_session_gives(value) for value in rest])
         batch = [tf.convert_to_tensor(part) for part in batch]

@@ -87,7 +87,7 @@ class EagerProgram:
         first, self.first_step = self.first_step, None
         if first is not None:
             batch, trace = first.batch, first.put_in_place()
-            feeder.batches += 1
+            feeder.took()
         else:
             with self._waiting.here():
                 batch = feeder.next_batch()

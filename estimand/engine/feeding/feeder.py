@@ -7,7 +7,7 @@ import functools
 import logging
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,6 +16,7 @@ from estimand.core.errors import CheckpointError, InputError
 from estimand.engine.checkpoints.api import Entry, Wanted, read_tensors
 from estimand.engine.feeding.block_slicing import in_blocks
 from estimand.engine.feeding.fingerprint import Batches, Fingerprint, batches_of
+from estimand.engine.feeding.source import BatchSource
 from estimand.engine.feeding.supply import Supply, repeating
 from estimand.engine.tracing.batches import flatten_batch
 
@@ -38,13 +39,7 @@ _HARMLESS_STATE = re.compile(
 Unpack = Callable[[Any], tuple[Any, Any]]
 
 
-class Together(Protocol):
-    """Processes that read an input each, and take their steps together."""
-
-    def least(self, value: int | None) -> int | None: ...
-
-
-class Feeder:
+class Feeder(BatchSource):
     """Gives batches to a traced function, and knows how many were given.
 
     `with_labels=False` drops the labels, as prediction does. With several `replicas` what is
@@ -64,37 +59,24 @@ class Feeder:
         keep_alive: Any = None,
         replicas: int = 1,
     ) -> None:
-        self.replicas = replicas
+        length = int(dataset.cardinality().numpy())
+        # Unknown (-2) and endless (-1) both mean: no limit to plan with.
+        super().__init__(
+            length // replicas if length >= 0 else None,
+            replicas=replicas,
+            left_over=length % replicas if length > 0 else 0,
+        )
         self._unpack = unpack
         self._keep_alive = keep_alive  # what the pipeline uses but does not own
         self._with_labels = with_labels
         self._given = dataset
         self._open(dataset)
-        self.batches = 0
-        size = int(dataset.cardinality().numpy())
-        # Unknown (-2) and endless (-1) both mean: no limit to plan with.
-        self.size: int | None = size // replicas if size >= 0 else None
-        # Batches that are not enough for all replicas.
-        self.left_over = size % replicas if size > 0 else 0
-        self.may_end_unexpectedly = size == tf.data.UNKNOWN_CARDINALITY
+        self.may_end_unexpectedly = length == tf.data.UNKNOWN_CARDINALITY
         # Functions compiled for one input run on another of the same layout.
         layout = dataset.element_spec
         self.layout = f"{layout!r} -> {unpack(layout)!r}"
         # The rows of every batch, where that is certain.
         self.batch_size = tf_private.full_batch_size(dataset)
-
-    @property
-    def remaining(self) -> int | None:
-        return None if self.size is None else max(0, self.size - self.batches)
-
-    def agree(self, team: Together) -> None:
-        """Before the first step of several processes: all end with the first that has to."""
-        mine = self.remaining
-        remaining = team.least(mine)
-        if remaining is not None:
-            if mine is not None:
-                self.left_over += (mine - remaining) * self.replicas
-            self.size = self.batches + remaining
 
     def flatten(self, element: Any) -> list[tf.Tensor]:
         features, labels = self._unpack(element)
@@ -125,7 +107,7 @@ class Feeder:
     def next_batch(self) -> list[tf.Tensor]:
         """One batch for each replica, taken eagerly. Raises OutOfRangeError at the end."""
         batches = self.draw(self.iterator)
-        self.batches += 1
+        self.took()
         return batches
 
     def in_hand(self) -> Supply:
@@ -142,7 +124,7 @@ class Feeder:
         with contextlib.suppress(tf.errors.OutOfRangeError):
             while len(batches) < self.replicas:
                 batches.append(self.flatten(self.iterator.get_next()))
-        self.batches += bool(batches)
+        self.took(bool(batches))
         return batches
 
     def position(self, external_state_policy: int) -> list[Entry] | None:
@@ -162,7 +144,7 @@ class Feeder:
         """Go to where so many batches have been given, from the start."""
         if batches:  # the function that takes them has to be built
             _take(self.iterator, tf.constant(batches * self.replicas, tf.int64))
-        self.batches = batches
+        self.stands_after(batches)
 
     def go_to(self, prefix: str, batches: int, *, try_out: bool) -> None:
         """Go to a position that was saved after so many batches.
@@ -175,7 +157,7 @@ class Feeder:
             with contextlib.suppress(tf.errors.OutOfRangeError):
                 self.iterator.get_next()
             tf.raw_ops.DeserializeIterator(resource_handle=self.handle, serialized=state)
-        self.batches = batches
+        self.stands_after(batches)
 
 
 def lean(dataset: tf.data.Dataset) -> tf.data.Dataset:

@@ -137,4 +137,4 @@ class InOrderFeeder(NumberedFeeder):
         return None  # that is noted anyway
 
     def pass_over(self, batches: int) -> None:
-        self.batches = batches
+        self.stands_after(batches)

@@ -17,7 +17,7 @@ class NumberedFeeder(Feeder):
 
     def in_hand(self) -> Supply:
         supply = self.supply(1)
-        self.batches += 1
+        self.took()
         return supply
 
     def on_trial(self, batch: Sequence[tf.Tensor]) -> Supply:

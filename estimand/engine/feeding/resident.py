@@ -228,10 +228,10 @@ class ResidentFeeder(NumberedFeeder):
     def pass_over(self, batches: int) -> None:
         whole, rest = divmod(batches, self._at_once)
         super().pass_over(whole)
-        self.batches = whole * self._at_once
+        self.stands_after(whole * self._at_once)
         if rest:
             self._hold(self.iterator.get_next())
-        self.batches = batches
+        self.stands_after(batches)
 
     def go_to(self, prefix: str, batches: int, *, try_out: bool) -> None:
         shape = (None, *self._signature[0].shape[1:])

@@ -12,8 +12,8 @@
                                   ▼
                      last checkpoint ─ end
 
-There is exactly one place where a checkpoint can be taken: between two blocks. What has been
-finished at that moment is therefore never in doubt.
+Checkpoints are taken before the first block, between two, and after the last, never inside of one.
+What has been finished at that moment is therefore never in doubt.
 
 What a step is only its program knows: traced and run in this process (`running/program.py`),
 handed to workers (`distributed/parameter_servers_program.py`), or a call of the model function in
@@ -27,16 +27,16 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.engine import time_spent
-from estimand.engine.checkpoints.taking import CheckpointTaker
+from estimand.engine.checkpoints.taking import CheckpointTaker, NoCheckpoints
 from estimand.engine.distribution import Team
-from estimand.engine.feeding.feeder import Feeder
+from estimand.engine.feeding.source import BatchSource
 from estimand.engine.hook_calls import fetching
 from estimand.engine.hook_calls.runner import HookRunner, Look
 from estimand.engine.running.interrupts import Interrupts
@@ -52,21 +52,22 @@ _PATIENCE_STEPS = 1000
 
 
 OnFirstBatch = Callable[[list[tf.Tensor]], None]
+_Source = TypeVar("_Source", bound=BatchSource, contravariant=True)
 
 
-class Program(Protocol):
-    """Takes the steps of a run."""
+class Program(Protocol[_Source]):
+    """Takes the steps of a run, each with a batch of its kind of source."""
 
     @property
     def trace(self) -> BuiltModel:
         """The model as the last step left it."""
 
-    def loop(self, feeder: Any, steps: int) -> tuple[Any, int]:
+    def loop(self, feeder: _Source, steps: int) -> tuple[Any, int]:
         """Run `steps` steps in one call; the loss of the last one, and the global step."""
 
     def step(
         self,
-        feeder: Any,
+        feeder: _Source,
         plan: fetching.FetchPlan,
         feeds: Sequence[tf.Tensor] = (),
         feed_values: Sequence[tf.Tensor] = (),
@@ -86,10 +87,11 @@ class ReadyRun(Protocol):
     """A run whose variables are filled and whose input is at its place; nothing has been run."""
 
     @property
-    def program(self) -> Program: ...
+    def program(self) -> Program[Any]:
+        """Takes the steps, with batches of `feeder`."""
 
     @property
-    def feeder(self) -> Any: ...
+    def feeder(self) -> BatchSource: ...
 
     @property
     def team(self) -> Team:
@@ -115,7 +117,7 @@ class TrainingLoop:
       hooks: calls the hooks.
       target_step: the step to end with; None: when the input does.
       save_checkpoint: for hooks that save.
-      checkpoints: takes the checkpoints of the run; None where a hook does.
+      checkpoints: takes the checkpoints of the run; none where a hook does.
       interrupts: the signals that end it.
       on_block: told the step and the loss after each block.
     """
@@ -127,15 +129,15 @@ class TrainingLoop:
         *,
         target_step: int | None,
         save_checkpoint: Callable[..., str],
-        checkpoints: CheckpointTaker | None,
+        checkpoints: CheckpointTaker | NoCheckpoints,
         interrupts: Interrupts,
         on_block: Callable[[int, Any], None],
     ) -> None:
         self.last_loss: Any = None
-        self.motionless_steps = 0  # that did not move the global step
+        self.motionless_steps = 0  # in all: those that did not move the global step
         self._run = run
         self._program = run.program
-        self._feeder: Feeder = run.feeder
+        self._feeder = run.feeder
         self._hooks = hooks
         self._target = target_step
         self._save = save_checkpoint
@@ -147,7 +149,7 @@ class TrainingLoop:
         self._step = 0
         self._pace = Pace()
         self._increment = 1  # how far one training step moves the global step
-        self._motionless = 0
+        self._motionless_in_a_row = 0
         self._stop_reason: str | None = None
 
     # What hooks may use
@@ -171,12 +173,12 @@ class TrainingLoop:
     @property
     def saves_by_itself(self) -> bool:
         """Whether no hook does it."""
-        return self._checkpoints is not None
+        return self._checkpoints.takes_any
 
     def save_now(self) -> None:
         """Take a checkpoint out of turn, unless this step has one."""
         step = self.global_step()
-        if self._checkpoints is not None and not self._checkpoints.has(step):
+        if not self._checkpoints.has(step):
             self._take_checkpoint(step)
 
     def request_stop(self, reason: str) -> None:
@@ -188,9 +190,8 @@ class TrainingLoop:
         """Train until the target, the end of input, a hook's wish or a signal."""
         for hook in self._hooks.bound:
             hook.bind(self)
-        if self._checkpoints is not None:
-            with self._hooks.extending():
-                self._checkpoints.begin()
+        with self._hooks.extending():
+            self._checkpoints.begin()
         self._hooks.begin()
         self._on_first_batch = self._run.settle(self.hooks, self._target)
         self._step = self.global_step()
@@ -260,9 +261,10 @@ class TrainingLoop:
     def _block_length(self) -> int:
         """Steps until something has to happen; 0 when the input is known to be used up."""
         limits = [self._max_block, self._pace.steps_per_call]
-        looks = [self._hooks.steps_to_next_look(self._step)]
-        if self._checkpoints is not None:
-            looks.append(self._checkpoints.due_in(self._step))
+        looks = [
+            self._hooks.steps_to_next_look(self._step),
+            self._checkpoints.due_in(self._step),
+        ]
         limits += [math.ceil(look / self._increment) for look in looks if look is not None]
         last_step = self._last_step()
         if last_step is not None:
@@ -293,7 +295,7 @@ class TrainingLoop:
         self._pace.note(time.perf_counter() - start, steps)
         if self._stopped_together():  # maybe inside of the block
             steps = (step - self._step) // self._increment
-            self._feeder.batches = batches + steps
+            self._feeder.stands_after(batches + steps)
         self._advance(step, steps)
         self._check_loss()  # before the variables of a diverged model can be saved
         self._on_block(self._step, self.last_loss)
@@ -305,25 +307,21 @@ class TrainingLoop:
     # Checkpoints: here, and by nobody else unless a hook was given that does it
 
     def _maybe_save(self) -> None:
-        if self._checkpoints is not None and self._checkpoints.is_due(self._step):
+        if self._checkpoints.is_due(self._step):
             self._take_checkpoint(self._step)
 
     def _take_checkpoint(self, step: int) -> None:
-        assert self._checkpoints is not None
         with self.trace.at_a_look():  # listeners look up tensors, as hooks do
             if self._checkpoints.take(self._hooks.session, step, self.motionless_steps):
                 self.request_stop("a listener of checkpoints asked for it")
 
     def _first_checkpoint(self) -> None:
-        if self._checkpoints is not None:
-            with self.trace.as_default() as graph:
-                if not self.trace.runs_eagerly:
-                    self._checkpoints.record_graph(graph)
-                self._checkpoints.take(self._hooks.session, self._step)
+        with self.trace.as_default() as graph:
+            if not self.trace.runs_eagerly:
+                self._checkpoints.record_graph(graph)
+            self._checkpoints.take(self._hooks.session, self._step)
 
     def _last_checkpoint(self) -> None:
-        if self._checkpoints is None:
-            return
         with self.trace.as_default():
             step = self.global_step()
             if not self._checkpoints.has(step) or self._checkpoints.misses(self.motionless_steps):
@@ -353,22 +351,22 @@ class TrainingLoop:
         before, self._step = self._step, step
         moved = self._step - before
         if moved > 0:
-            self._motionless = 0
+            self._motionless_in_a_row = 0
             self._increment = max(self._increment, math.ceil(moved / steps))
             return
-        self._motionless += steps
+        self._motionless_in_a_row += steps
         self.motionless_steps += steps
-        if self._motionless == steps:
+        if self._motionless_in_a_row == steps:
             _log.warning(
                 "The training step did not advance the global step (still %d). Pass "
                 "global_step=tf.compat.v1.train.get_global_step() to optimizer.minimize, or use "
                 "est.minimize(optimizer, loss), which does so.",
                 self._step,
             )
-        if self._motionless >= _PATIENCE_STEPS and self._last_step() is not None:
+        if self._motionless_in_a_row >= _PATIENCE_STEPS and self._last_step() is not None:
             raise ModelFnError(
-                f"{self._motionless} training steps did not advance the global step (still "
-                f"{self._step}), so step {self._last_step()} would never be reached. Pass "
+                f"{self._motionless_in_a_row} training steps did not advance the global step "
+                f"(still {self._step}), so step {self._last_step()} would never be reached. Pass "
                 "global_step=tf.compat.v1.train.get_global_step() to optimizer.minimize, or use "
                 "est.minimize(optimizer, loss), which does so."
             )
@@ -377,9 +375,9 @@ class TrainingLoop:
         """The input ran out inside a block: take stock of what was done before that."""
         before, self._step = self._step, self.global_step()
         last = self._program.last_result()
-        if self._motionless:  # then nobody can tell how many there were, or whether any
+        if self._motionless_in_a_row:  # then nobody can tell how many there were, or whether any
             self.motionless_steps += 1
-        if self._motionless or self._step > before:
+        if self._motionless_in_a_row or self._step > before:
             self._run.mark_changed()
         if self._step > before and last is not None:
             self.last_loss = last

@@ -97,7 +97,7 @@ class StepProgram:
             timed = self._waiting.is_due(supply, at_once=self.block_mode == XLA)
             with self.trace.usage, self._waiting.around_call(now, timed=timed):
                 result, global_step = self._run(supply, now, self.block_mode, timed=timed)
-            feeder.batches += now
+            feeder.took(now)
             left -= now
         return result, int(global_step)
 
@@ -262,7 +262,7 @@ class StepProgram:
                 key, build, self.block_mode, *supply.signature, first, *feed_values
             )
             result, global_step, *rest = compiled(*supply.values, first, *feed_values)
-        feeder.batches += 1
+        feeder.took()
         fetched, batch = as_asked(plan, rest)
         return StepResult(result, int(global_step), fetched, batch)
 

@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
@@ -27,6 +27,7 @@ from estimand.engine.tracing.variables import VariableStore
 # Each differing batch structure or static shape makes a trace of its own; more than a few
 # mean that shapes vary without bound, and old ones are dropped.
 _MOST_TRACES_PER_MODE = 4
+_Program = TypeVar("_Program")
 
 
 class LiveModel:
@@ -167,8 +168,8 @@ class LiveModel:
         traces.move_to_end(key)
         return traces[key]
 
-    def program(self, trace: Trace, kind: str, make: Callable[[], Any]) -> Any:
-        """Compiled functions of a trace, made once as long as it is kept."""
+    def program(self, trace: Trace, kind: str, make: Callable[[], _Program]) -> _Program:
+        """Compiled functions of a trace, made once as long as it is kept; one type for a `kind`."""
         if not any(trace is kept for traces in self._traces.values() for kept in traces.values()):
             return make()
         key = (id(trace), kind)

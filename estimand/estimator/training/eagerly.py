@@ -82,7 +82,7 @@ def _from_scratch(
     feeder = feeder_at(begun, given, input_fn.call, None, begun.meta, Stop())
     before = begun.workspace.live.store.values()
     batch = feeder.next_batch()
-    feeder.batches -= 1  # it counts when the step does
+    feeder.took(-1)  # it counts when the step does
     features, labels = pack_batch(given.element_spec, batch)
     trace = runner.run(features, labels)
     put_in_place = _taken_back(trace, before)

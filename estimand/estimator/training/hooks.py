@@ -14,7 +14,7 @@ from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.checkpoints.save_policy import SavePolicy
-from estimand.engine.checkpoints.taking import CheckpointTaker, Write
+from estimand.engine.checkpoints.taking import CheckpointTaker, NoCheckpoints, Write
 from estimand.engine.model_dir import anchored
 from estimand.engine.tracing.built_model import BuiltModel
 from estimand.engine.tracing.trace import Trace
@@ -39,32 +39,37 @@ def assemble(trace: BuiltModel, config: RunConfig, user_hooks: Sequence[Any]) ->
 
 def checkpoint_taker(
     trace: BuiltModel, config: RunConfig, hooks: Sequence[Any], listeners: Sequence[Any], save: Save
-) -> CheckpointTaker | None:
-    """What takes the checkpoints that the configuration asks for; None where hooks do.
+) -> CheckpointTaker | NoCheckpoints:
+    """What takes the checkpoints that the configuration asks for, unless hooks do.
 
     `save` does it for a model that has no way of its own. Listeners are told by whoever saves.
     """
-    savers = [hook for hook in hooks if isinstance(hook, _SAVERS)]
-    wanted = bool(config.save_checkpoints_steps or config.save_checkpoints_secs)
-    taker = None
-    if not savers and wanted and config.is_chief:
-        path = os.path.join(anchored(config.model_dir or ""), "model.ckpt")
-        taker = CheckpointTaker(
-            SavePolicy(config.save_checkpoints_steps, config.save_checkpoints_secs),
-            path,
-            _write(trace, path, save),
-            save_graph_def=config.checkpoint_save_graph_def,
-        )
-    if not listeners or (not savers and wanted and not config.is_chief):
-        return taker  # it is the chief that saves, and tells its own
-    if not savers and taker is None:
-        raise ConfigError(
-            "There should be a CheckpointSaverHook to use saving_listeners. Please set one of the "
-            "RunConfig.save_checkpoints_steps or RunConfig.save_checkpoints_secs."
-        )
-    known = savers[0]._listeners if taker is None else taker.listeners
-    known.extend(listener for listener in listeners if listener not in known)
+    saver = next((hook for hook in hooks if isinstance(hook, _SAVERS)), None)
+    if saver is not None:
+        _tell_also(tf_private.listeners_of(saver), listeners)
+        return NoCheckpoints()
+    if not (config.save_checkpoints_steps or config.save_checkpoints_secs):
+        if listeners:
+            raise ConfigError(
+                "There should be a CheckpointSaverHook to use saving_listeners. Please set one of "
+                "the RunConfig.save_checkpoints_steps or RunConfig.save_checkpoints_secs."
+            )
+        return NoCheckpoints()
+    if not config.is_chief:
+        return NoCheckpoints()  # it is the chief that saves, and tells its own listeners
+    path = os.path.join(anchored(config.model_dir or ""), "model.ckpt")
+    taker = CheckpointTaker(
+        SavePolicy(config.save_checkpoints_steps, config.save_checkpoints_secs),
+        path,
+        _write(trace, path, save),
+        save_graph_def=config.checkpoint_save_graph_def,
+    )
+    _tell_also(taker.listeners, listeners)
     return taker
+
+
+def _tell_also(told: list[Any], listeners: Sequence[Any]) -> None:
+    told.extend(listener for listener in listeners if listener not in told)
 
 
 def _write(trace: BuiltModel, path: str, save: Save) -> Write:

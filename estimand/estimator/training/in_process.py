@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import tensorflow as tf
+
 from estimand.core import tf_private, voice
 from estimand.core.modes import ModeKeys
 from estimand.engine.checkpoints import api as checkpoints
@@ -28,19 +30,37 @@ from estimand.inputs.contract import ModelInput
 
 @dataclass(frozen=True, kw_only=True)
 class TracedRun(Prepared):
-    """Steps of one trace, in blocks; `variables` are those of the model function."""
+    """Steps of one trace; `variables` are those of the model function."""
 
-    program: StepProgram
     check: DataCheck
     variables: frozenset[str]
 
     def settle(self, hooks: Sequence[Any], target: int | None) -> list[OnFirstBatch]:
-        """What hooks added is filled, and settled how steps are run, for hooks may have added what
-        not every way can run. The first batch is looked through, then tried in several ways."""
-        workspace, trace = self.begun.workspace, self.trace
+        """What hooks added is filled. The first batch is looked through."""
+        del hooks, target
+        trace = self.trace
         if self.latest is not None and trace.variables.by_name.keys() != self.variables:
             with tf_private.eager_mode():
                 initialization.restore_added(trace, self.variables, self.latest)
+        check = self.check.on_first_batch(self.feeder.replicas)
+        return [] if check is None else [check]
+
+    def tell_failure(self) -> None:
+        self.check.after_failure()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunInProcess(TracedRun):
+    """The steps run here, in blocks."""
+
+    program: StepProgram
+    feeder: Feeder
+
+    def settle(self, hooks: Sequence[Any], target: int | None) -> list[OnFirstBatch]:
+        """Then it is settled how steps are run, for hooks may have added what not every way can
+        run; or several ways are tried with the first batch."""
+        on_first_batch = super().settle(hooks, target)
+        workspace = self.begun.workspace
         choice = BlockModeChoice(
             self.program,
             self.feeder,
@@ -50,14 +70,10 @@ class TracedRun(Prepared):
             hooks,
         )
         choose = choice.make(self.start_step, target)
-        check = self.check.on_first_batch(self.feeder.replicas)
-        return [use for use in (check, choose) if use is not None]
-
-    def tell_failure(self) -> None:
-        self.check.after_failure()
+        return on_first_batch if choose is None else [*on_first_batch, choose]
 
 
-def prepare(begun: Begun, input_fn: TrainingInput) -> TracedRun:
+def prepare(begun: Begun, input_fn: TrainingInput) -> RunInProcess:
     """Trace the model function, fill its variables, and bring the input to its place."""
     workspace, distribution = begun.workspace, begun.distribution
     live, config = workspace.live, workspace.config
@@ -70,7 +86,7 @@ def prepare(begun: Begun, input_fn: TrainingInput) -> TracedRun:
     latest, meta = fill_variables(begun, trace, session)
     distribution.team.take_from_chief(list(trace.variables.saved().values()))
     feeder = feeder_at(begun, given, input_fn.call, latest, meta, trace.stop)
-    connect(begun, session, feeder)
+    connect(begun, session, feeder.next_batch)
     initialization.start_locals(trace, session)
     put_back_locals(begun, trace, latest, meta)
     start_step = int(trace.global_step.numpy())
@@ -85,7 +101,7 @@ def prepare(begun: Begun, input_fn: TrainingInput) -> TracedRun:
         targets = [trace.spec.train_op, *trace.step_effects]
         return StepProgram(trace, targets, trace.spec.loss, times_input=True)
 
-    return TracedRun(
+    return RunInProcess(
         begun=begun,
         latest=latest,
         program=live.program(trace, "train", program),
@@ -154,9 +170,11 @@ def put_back_locals(
     return {}
 
 
-def connect(begun: Begun, session: TracedSession, feeder: Any) -> None:
+def connect(
+    begun: Begun, session: TracedSession, next_batch: Callable[[], list[tf.Tensor]]
+) -> None:
     """Let what hooks run in their session take batches, and count as a change of the values."""
     store = begun.workspace.live.store
-    session.next_batch = feeder.next_batch
+    session.next_batch = next_batch
     session.on_run = store.mark_changed
     store.mark_changed()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -29,7 +30,15 @@ from estimand.inputs.contract import ModelInput
 _Keys = tf.compat.v1.GraphKeys
 
 
-def prepare(begun: Begun, input_fn: TrainingInput) -> TracedRun:
+@dataclass(frozen=True, kw_only=True)
+class RunOnServers(TracedRun):
+    """Workers run the steps, whenever they like."""
+
+    program: ServedProgram
+    feeder: WorkersInput
+
+
+def prepare(begun: Begun, input_fn: TrainingInput) -> RunOnServers:
     """Make and fill the variables on the servers, and the inputs on the workers.
 
     The position of the input is not saved: each worker is somewhere else in it, and none of them
@@ -47,13 +56,13 @@ def prepare(begun: Begun, input_fn: TrainingInput) -> TracedRun:
     initialization.start_locals(trace, session)  # also fills the tables that workers get
     tables, fill_tables = _tables(trace), _fill_tables_in_graph(trace)
     feeder = WorkersInput(given, servers, input_fn.function, tables, fill_tables)
-    connect(begun, session, feeder)
+    connect(begun, session, feeder.next_batch)
 
     def program() -> ServedProgram:
         targets = [trace.spec.train_op, *trace.step_effects]
         return ServedProgram(trace, targets, trace.spec.loss, servers)
 
-    return TracedRun(
+    return RunOnServers(
         begun=begun,
         latest=latest,
         program=live.program(trace, "train", program),

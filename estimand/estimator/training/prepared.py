@@ -8,6 +8,7 @@ from typing import Any
 
 from estimand.engine.distribution import Team
 from estimand.engine.feeding.feeder import InputPosition
+from estimand.engine.feeding.source import BatchSource
 from estimand.engine.hook_calls.runner import HookSession
 from estimand.engine.running.loop import OnFirstBatch, Program
 from estimand.engine.tracing.built_model import BuiltModel
@@ -42,9 +43,9 @@ class Prepared:
 
     begun: Begun
     latest: str | None
-    program: Program
+    program: Program[Any]
     session: HookSession
-    feeder: Any
+    feeder: BatchSource
     position: InputPosition | None
     start_step: int
     max_steps_per_call: int | None

@@ -144,7 +144,7 @@ def _by_counting(given: ModelInput, distribution: Distribution, stop: Stop, batc
     feeder = _from_the_start(given, distribution, stop, skip=batches)
     if feeder.size is not None:
         feeder.size += at
-    feeder.batches = at
+    feeder.stands_after(at)
     return feeder
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from estimand.core.modes import ModeKeys
 from estimand.engine.eager.program import EagerProgram, FirstStep
+from estimand.engine.feeding.source import BatchSource
 from estimand.engine.hook_calls.fetching import NOTHING, FetchPlan
 
 
@@ -52,14 +53,15 @@ class Session:
         return f"{fetch} of step {self.trace.step_now()}"
 
 
-class Feeder:
+class Feeder(BatchSource):
     def __init__(self, *batches: Any) -> None:
-        self.left, self.batches = list(batches), 0
+        super().__init__(len(batches))
+        self.left = list(batches)
 
     def next_batch(self) -> list[Any]:
         if not self.left:
             raise tf.errors.OutOfRangeError(None, None, "end of sequence")
-        self.batches += 1
+        self.took()
         return [self.left.pop(0)]
 
 

@@ -13,8 +13,9 @@ import tensorflow as tf
 
 from estimand.core.errors import ModelFnError
 from estimand.engine.checkpoints.save_policy import SavePolicy
-from estimand.engine.checkpoints.taking import CheckpointTaker
+from estimand.engine.checkpoints.taking import CheckpointTaker, NoCheckpoints
 from estimand.engine.distribution import Stop, Team
+from estimand.engine.feeding.source import BatchSource
 from estimand.engine.running.interrupts import Interrupts
 from estimand.engine.running.loop import TrainingLoop
 
@@ -38,20 +39,6 @@ class Trace:
 
 
 @dataclass
-class Feeder:
-    """An input of so many batches; None: endless."""
-
-    size: int | None = None
-    batches: int = 0
-    left_over: int = 0
-    replicas: int = 1
-
-    @property
-    def remaining(self) -> int | None:
-        return None if self.size is None else self.size - self.batches
-
-
-@dataclass
 class Done:
     result: float
     global_step: int
@@ -67,13 +54,13 @@ class Program:
     ends_unexpectedly_at: int | None = None
     calls: list[Any] = field(default_factory=list)
 
-    def loop(self, feeder: Feeder, steps: int) -> tuple[float, int]:
+    def loop(self, feeder: BatchSource, steps: int) -> tuple[float, int]:
         self.calls.append(("block", steps))
         for _ in range(steps):
             self._step(feeder)
         return 0.5, self.trace.step
 
-    def step(self, feeder: Feeder, plan: Any, *feeds: Any, keep_batch: bool) -> Done:
+    def step(self, feeder: BatchSource, plan: Any, *feeds: Any, keep_batch: bool) -> Done:
         self.calls.append("look")
         self._step(feeder)
         return Done(0.5, self.trace.step, {}, ["the batch"] if keep_batch else [])
@@ -81,11 +68,11 @@ class Program:
     def last_result(self) -> float:
         return 0.25
 
-    def _step(self, feeder: Feeder) -> None:
+    def _step(self, feeder: BatchSource) -> None:
         if self.trace.step == self.ends_unexpectedly_at:
             raise tf.errors.OutOfRangeError(None, None, "end of sequence")
         self.trace.step += self.trace.increment
-        feeder.batches += 1
+        feeder.took()
 
 
 @dataclass
@@ -126,7 +113,7 @@ class Run:
     """What the loop is given, ready to go."""
 
     program: Program
-    feeder: Feeder
+    feeder: BatchSource
     max_steps_per_call: int = 100
     team: Team = field(default_factory=Team)
     on_first_batch: list[Any] = field(default_factory=list)
@@ -139,7 +126,7 @@ class Run:
         self.changed_at.append(self.program.trace.step)
 
 
-def made(program: Program, feeder: Feeder, hooks: Hooks, **options: Any) -> Any:
+def made(program: Program, feeder: BatchSource, hooks: Hooks, **options: Any) -> Any:
     run = options.pop("run", None) or Run(program, feeder)
     return TrainingLoop(
         run,
@@ -147,7 +134,7 @@ def made(program: Program, feeder: Feeder, hooks: Hooks, **options: Any) -> Any:
         save_checkpoint=lambda step: "",
         **{
             "target_step": None,
-            "checkpoints": None,
+            "checkpoints": NoCheckpoints(),
             "interrupts": Interrupts(),
             "on_block": lambda step, loss: None,
             **options,
@@ -156,9 +143,9 @@ def made(program: Program, feeder: Feeder, hooks: Hooks, **options: Any) -> Any:
 
 
 @pytest.fixture
-def parts() -> tuple[Trace, Program, Feeder, Hooks]:
+def parts() -> tuple[Trace, Program, BatchSource, Hooks]:
     trace = Trace()
-    return trace, Program(trace), Feeder(), Hooks()
+    return trace, Program(trace), BatchSource(None), Hooks()
 
 
 def steps_of(calls: list[Any]) -> int:

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import estimand as est
 from estimand.core.errors import ConfigError
-from estimand.engine.checkpoints.taking import CheckpointTaker
+from estimand.engine.checkpoints.taking import CheckpointTaker, NoCheckpoints
 from estimand.estimator.training.hooks import checkpoint_taker
 
 SPEC = est.EstimatorSpec("train", loss=tf.constant(0.0), train_op=tf.constant(0.0))
@@ -24,20 +24,20 @@ def of_worker(index: int, monkeypatch: pytest.MonkeyPatch, **settings: object) -
     return est.RunConfig("/tmp/none", **settings)  # type: ignore[arg-type]
 
 
-def taker(config: est.RunConfig) -> CheckpointTaker | None:
+def taker(config: est.RunConfig) -> CheckpointTaker | NoCheckpoints:
     return checkpoint_taker(TRACE, config, [], [LISTENER], lambda step, **options: "")
 
 
 def test_a_worker_that_saves_nothing_takes_listeners_without_telling_them(monkeypatch) -> None:
-    assert taker(of_worker(1, monkeypatch)) is None
+    assert not taker(of_worker(1, monkeypatch)).takes_any
     of_chief = taker(of_worker(0, monkeypatch))
-    assert of_chief is not None and of_chief.listeners == [LISTENER]
+    assert isinstance(of_chief, CheckpointTaker) and of_chief.listeners == [LISTENER]
 
 
 def test_listeners_are_told_by_the_hook_that_saves(monkeypatch) -> None:
     hook = est.CheckpointSaverHook("/tmp/none", save_steps=5)
     config = of_worker(0, monkeypatch)
-    assert checkpoint_taker(TRACE, config, [hook], [LISTENER], lambda step: "") is None
+    assert checkpoint_taker(TRACE, config, [hook], [LISTENER], lambda step: "").takes_any is False
     assert hook._listeners == [LISTENER]
 
 
