@@ -29,7 +29,7 @@ _log = logging.getLogger("tensorflow")
 
 
 @contextlib.contextmanager
-def silence_noticed(cluster: Cluster) -> Iterator[None]:
+def dead_workers_noticed(cluster: Cluster) -> Iterator[None]:
     """Watch the workers of `cluster` from another thread."""
     workers = {t: a for t, a in addresses_of(cluster).items() if t.role == TaskType.WORKER}
     over = threading.Event()

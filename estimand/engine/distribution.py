@@ -180,7 +180,7 @@ class Distribution:
     # A training call
 
     @contextlib.contextmanager
-    def losses_told(self) -> Iterator[None]:
+    def lost_processes_named(self) -> Iterator[None]:
         """Say in one sentence that another process was lost."""
         try:
             yield

@@ -30,7 +30,7 @@ from estimand.estimator import (
 from estimand.estimator.model_fn import call_model_fn, check_model_fn
 from estimand.estimator.run_context import engine_scope
 from estimand.estimator.training import cluster
-from estimand.estimator.training.prepared import Wishes
+from estimand.estimator.training.prepared import TrainArguments
 from estimand.estimator.training.train import train
 from estimand.estimator.workspace import Workspace
 
@@ -172,7 +172,7 @@ class Estimator:
                 cluster.serve_chief(self._workspace)
                 return self
             with engine_scope(self._workspace), cluster.taking_part(self._workspace):
-                asked = Wishes(
+                asked = TrainArguments(
                     hooks, saving_listeners, checks.whole(steps), checks.whole(max_steps)
                 )
                 train(self._workspace, input_fn, asked)

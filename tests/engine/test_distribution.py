@@ -48,7 +48,7 @@ def test_process_that_others_were_told_to_end_with_ends_as_if_it_had_been_told()
 
 def test_error_of_one_process_stays_what_it_is() -> None:
     error = tf.errors.AbortedError(None, None, "no more")
-    with pytest.raises(tf.errors.AbortedError), Distribution().losses_told():
+    with pytest.raises(tf.errors.AbortedError), Distribution().lost_processes_named():
         raise error
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 import importlib.util
 from types import ModuleType
 
+from estimand.compat.v1.contrib_importing import ROOT, Contrib, Finder, Part, not_offered
 from estimand.compat.v1.contrib_modules.table import MODULES, OF_TF_SLIM
-from estimand.compat.v1.contrib_parts import ROOT, Contrib, Finder, Part, not_offered
 
 finder = Finder()
 

@@ -47,7 +47,7 @@ class BlockModeChoice:
             return None
         if recorded is not None:
             mode = self._possible(recorded)
-            self._compare_surroundings()
+            self._warn_if_kernels_differ()
             if start_step >= (self.record.block_mode_from_step or 0):
                 program.block_mode = mode
                 return None
@@ -122,7 +122,7 @@ class BlockModeChoice:
             )
         return available
 
-    def _compare_surroundings(self) -> None:
+    def _warn_if_kernels_differ(self) -> None:
         now = tf_private.onednn_in_all_graphs()
         if self.record.onednn_in_all_graphs not in (None, now):
             _log.warning(

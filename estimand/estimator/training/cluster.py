@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from estimand.cluster.dead_workers import silence_noticed
+from estimand.cluster.dead_workers import dead_workers_noticed
 from estimand.cluster.preemption import preemption_noticed
 from estimand.cluster.servers import leaving_note, serve, tell_servers
 from estimand.cluster.strategy import kind_of_strategy, make_strategy, root_logger_left_alone
@@ -44,7 +44,7 @@ def taking_part(workspace: Workspace) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(root_logger_left_alone())
         if has_servers:
-            stack.enter_context(silence_noticed(config._cluster))
+            stack.enter_context(dead_workers_noticed(config._cluster))
             stack.enter_context(preemption_noticed(config._cluster, leaving_note))
         yield
     if has_servers:

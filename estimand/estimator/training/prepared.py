@@ -16,7 +16,7 @@ from estimand.estimator.training.begun import Begun
 
 
 @dataclass(frozen=True)
-class Wishes:
+class TrainArguments:
     """What the caller of `train` asked for."""
 
     hooks: Sequence[Any]

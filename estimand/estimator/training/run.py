@@ -23,7 +23,7 @@ from estimand.estimator.run_context import NO_STEPS, in_use, keep_policy
 from estimand.estimator.training.checkpoint_graph import graph_file
 from estimand.estimator.training.hooks import assemble, checkpoint_taker
 from estimand.estimator.training.multi_worker import saves_nothing
-from estimand.estimator.training.prepared import Prepared, Wishes
+from estimand.estimator.training.prepared import Prepared, TrainArguments
 
 _log = logging.getLogger("tensorflow")
 
@@ -32,10 +32,10 @@ _log = logging.getLogger("tensorflow")
 _SECONDS_WORTH_A_WORD = 5.0
 
 
-def run(prepared: Prepared, wishes: Wishes, spent: TimeSpent) -> None:
+def run(prepared: Prepared, arguments: TrainArguments, spent: TimeSpent) -> None:
     """Train until the target, the end of input, a hook's wish or a signal."""
     begun = prepared.begun
-    target = wishes.target(prepared.start_step)
+    target = arguments.target(prepared.start_step)
     saver = _saver(prepared)
     begun.tell_checkpoint(prepared.latest)
     with (
@@ -44,7 +44,7 @@ def run(prepared: Prepared, wishes: Wishes, spent: TimeSpent) -> None:
         _progress(prepared, target) as line,
     ):
         spent.waits_are_noted_by(prepared.program.seconds_waited)
-        loop = _train(prepared, wishes, target, saver, interrupts, line.update)
+        loop = _train(prepared, arguments, target, saver, interrupts, line.update)
         with time_spent.on(time_spent.CHECKPOINTS):
             saver.wait()
         begun.distribution.ended(prepared.trace.stop, interrupts)
@@ -56,7 +56,7 @@ def run(prepared: Prepared, wishes: Wishes, spent: TimeSpent) -> None:
 
 def _train(
     prepared: Prepared,
-    wishes: Wishes,
+    arguments: TrainArguments,
     target: int | None,
     saver: ModelSaver,
     interrupts: Interrupts,
@@ -65,9 +65,9 @@ def _train(
     """Run all steps."""
     workspace, distribution = prepared.begun.workspace, prepared.begun.distribution
     config, live, trace = workspace.config, workspace.live, prepared.trace
-    hooks = assemble(trace, config, wishes.hooks)
+    hooks = assemble(trace, config, arguments.hooks)
     save = saver.save if distribution.leads else saves_nothing
-    checkpoints = checkpoint_taker(trace, config, hooks, wishes.saving_listeners, save)
+    checkpoints = checkpoint_taker(trace, config, hooks, arguments.saving_listeners, save)
     # What hooks add to a graph belongs to the model; eagerly, they have none to add to.
     store = None if trace.runs_eagerly else live.store
     runner = HookRunner(hooks, prepared.session, store=store)

@@ -14,14 +14,14 @@ from estimand.engine.running import faults
 from estimand.estimator.run_context import NO_STEPS
 from estimand.estimator.training import eagerly, in_process, multi_worker, parameter_servers
 from estimand.estimator.training.begun import Begun, TrainingInput, begin
-from estimand.estimator.training.prepared import Prepared, Wishes
+from estimand.estimator.training.prepared import Prepared, TrainArguments
 from estimand.estimator.training.run import run
 from estimand.estimator.workspace import Workspace
 
 _log = logging.getLogger("tensorflow")
 
 
-def train(workspace: Workspace, input_fn: Callable[..., Any], wishes: Wishes) -> None:
+def train(workspace: Workspace, input_fn: Callable[..., Any], arguments: TrainArguments) -> None:
     """One call; the disk is in order however it ends."""
     strategy, eager = workspace.config.train_distribute, workspace.config.run_eagerly
     if strategy is not None and eager:
@@ -32,11 +32,11 @@ def train(workspace: Workspace, input_fn: Callable[..., Any], wishes: Wishes) ->
     distribution = workspace.live.store.distribution
     with (
         multi_worker.model_dir_of(workspace, distribution) as latest,
-        distribution.losses_told(),
+        distribution.lost_processes_named(),
     ):
-        done = _is_done(latest, wishes.max_steps)
+        done = _is_done(latest, arguments.max_steps)
         if distribution.team.from_chief([done])[0]:
-            _tell_that_all_is_done(workspace, latest, wishes.max_steps)
+            _tell_that_all_is_done(workspace, latest, arguments.max_steps)
             return
         where = anchored(workspace.model_dir) if distribution.leads else None
         begun = begin(workspace, distribution, latest)
@@ -51,7 +51,7 @@ def train(workspace: Workspace, input_fn: Callable[..., Any], wishes: Wishes) ->
             except eagerly.NoBatchError:
                 _log.warning(NO_STEPS)
                 return
-            run(prepared, wishes, spent)
+            run(prepared, arguments, spent)
 
 
 def _prepare(begun: Begun, given: TrainingInput) -> Prepared:

@@ -53,7 +53,7 @@ class Source:
 
 
 @dataclasses.dataclass
-class Wishes:
+class EncodingOptions:
     """What a writer was told, and learns, about features."""
 
     sequence_keys: Sequence[str] = ()
@@ -70,26 +70,26 @@ class Wishes:
         return column
 
 
-def open_source(data: Any, wishes: Wishes, *, delimiter: str | None = None) -> Source:
+def open_source(data: Any, options: EncodingOptions, *, delimiter: str | None = None) -> Source:
     """`data` in whatever form, as blocks of encoded rows."""
     if isinstance(data, (str, os.PathLike)):
-        return _from_path(os.fspath(data), wishes, delimiter)
+        return _from_path(os.fspath(data), options, delimiter)
     if isinstance(data, Mapping):
-        return _from_table(dict(data), wishes, "dict of columns")
+        return _from_table(dict(data), options, "dict of columns")
     if hasattr(data, "columns") and hasattr(data, "iloc"):
         if not data.columns.is_unique:
             raise InputError(
                 f"records.write: DataFrame has a column name twice: {list(data.columns)}."
             )
-        return _from_table({c: _pandas(data[c]) for c in data.columns}, wishes, "DataFrame")
+        return _from_table({c: _pandas(data[c]) for c in data.columns}, options, "DataFrame")
     if hasattr(data, "iter_columns") and hasattr(data, "get_columns"):
-        return _from_table({s.name: _polars(s) for s in data.get_columns()}, wishes, "DataFrame")
+        return _from_table({s.name: _polars(s) for s in data.get_columns()}, options, "DataFrame")
     if hasattr(data, "column_names") and hasattr(data, "combine_chunks"):
         table = {name: data.column(name).to_pylist() for name in data.column_names}
-        return _from_table(table, wishes, "Table")
+        return _from_table(table, options, "Table")
     if isinstance(data, Iterable) and not isinstance(data, (bytes, np.ndarray)):
         total = len(data) if isinstance(data, Sequence) else None
-        return Source(_from_rows(data, wishes), total)
+        return Source(_from_rows(data, options), total)
     raise InputError(
         f"records.write: cannot make records of {type(data).__name__} ({str(data)[:60]!r}). Give "
         "rows (dicts), a dict of columns, a DataFrame, a CSV file or a folder of image folders; "
@@ -117,7 +117,7 @@ def _polars(series: Any) -> Any:
     return series.to_list()
 
 
-def _from_table(table: dict[Any, Any], wishes: Wishes, what: str) -> Source:
+def _from_table(table: dict[Any, Any], options: EncodingOptions, what: str) -> Source:
     if not table:
         raise InputError(f"records.write: the {what} has no columns; a record needs a feature.")
     for name in table:
@@ -133,7 +133,7 @@ def _from_table(table: dict[Any, Any], wishes: Wishes, what: str) -> Source:
     if len(set(lengths.values())) > 1:
         raise InputError(f"records.write: {what}, the columns differ in length: {lengths}.")
     rows = next(iter(lengths.values()))
-    encoded = Encoded(rows, *_encode(values, wishes, what))
+    encoded = Encoded(rows, *_encode(values, options, what))
     return Source([encoded], rows)
 
 
@@ -150,14 +150,14 @@ def _as_array(values: Any) -> Any:
 
 
 def _encode(
-    table: Mapping[str, Any], wishes: Wishes, where: str
+    table: Mapping[str, Any], options: EncodingOptions, where: str
 ) -> tuple[dict[str, Column], dict[str, Column] | None]:
-    lists = set(wishes.sequence_keys)
-    context = {n: wishes.encode(n, v, where) for n, v in table.items() if n not in lists}
+    lists = set(options.sequence_keys)
+    context = {n: options.encode(n, v, where) for n, v in table.items() if n not in lists}
     if not lists:
         return context, None
     sequences = {
-        n: wishes.encode(n, list(v), where, steps=True) for n, v in table.items() if n in lists
+        n: options.encode(n, list(v), where, steps=True) for n, v in table.items() if n in lists
     }
     return context, sequences
 
@@ -165,12 +165,12 @@ def _encode(
 # ---------------------------------------------------------------- rows
 
 
-def _from_rows(rows: Iterable[Any], wishes: Wishes) -> Iterator[Encoded]:
+def _from_rows(rows: Iterable[Any], options: EncodingOptions) -> Iterator[Encoded]:
     number = 0
     for block in _in_blocks(rows, _ROWS_PER_BLOCK):
         where = f"rows {number} to {number + len(block) - 1}"
         if all(isinstance(row, Mapping) for row in block):
-            yield Encoded(len(block), *_encode(_turned(block), wishes, where))
+            yield Encoded(len(block), *_encode(_turned(block), options, where))
         else:
             yield Encoded(len(block), serialized=[_serialized(r, number, block) for r in block])
         number += len(block)
@@ -205,9 +205,9 @@ def _serialized(row: Any, first: int, block: list[Any]) -> bytes:
 # ---------------------------------------------------------------- files and folders
 
 
-def _from_path(path: str, wishes: Wishes, delimiter: str | None) -> Source:
+def _from_path(path: str, options: EncodingOptions, delimiter: str | None) -> Source:
     if os.path.isdir(path):
-        return _from_image_folders(path, wishes)
+        return _from_image_folders(path, options)
     if not os.path.exists(path):
         raise MissingFileError(f"records.write: there is no file or folder {path!r} to read from.")
     plain = path.lower().removesuffix(".gz")
@@ -218,7 +218,7 @@ def _from_path(path: str, wishes: Wishes, delimiter: str | None) -> Source:
         )
     if delimiter is None:
         delimiter = "\t" if plain.endswith(".tsv") else ","
-    return _from_table(_read_csv(path, delimiter, wishes.kinds), wishes, f"file {path!r}")
+    return _from_table(_read_csv(path, delimiter, options.kinds), options, f"file {path!r}")
 
 
 def _read_csv(path: str, delimiter: str, kinds: Mapping[str, str]) -> dict[str, list[Any]]:
@@ -268,12 +268,12 @@ def _typed(cells: Sequence[str], kind: str | None) -> list[Any]:
     return [convert(cell) if cell else None for cell in cells]
 
 
-def _from_image_folders(folder: str, wishes: Wishes) -> Source:
+def _from_image_folders(folder: str, options: EncodingOptions) -> Source:
     images = image_folders.in_folders(folder)
 
     def blocks() -> Iterator[Encoded]:
         for block in _in_blocks(images, _IMAGES_PER_BLOCK):
             table = _turned([image_folders.row_of(*image) for image in block])
-            yield Encoded(len(block), *_encode(table, wishes, f"folder {folder!r}"))
+            yield Encoded(len(block), *_encode(table, options, f"folder {folder!r}"))
 
     return Source(blocks(), len(images))

@@ -20,7 +20,7 @@ from estimand.core.atomic_files import sync_directory
 from estimand.core.errors import InputError
 from estimand.inputs.records.columns import KINDS
 from estimand.inputs.records.files import check_compression, is_remote, unfinished_files
-from estimand.inputs.records.tables import Encoded, Source, Wishes, open_source
+from estimand.inputs.records.tables import Encoded, EncodingOptions, Source, open_source
 
 _log = logging.getLogger("estimand")
 _ROWS_AT_ONCE = 8192
@@ -88,8 +88,8 @@ def write(
     target = os.fspath(path)
     kind = check_compression(compression, "records.write") or ""
     _check(target, shards, kinds, kind)
-    wishes = Wishes(tuple(sequence_keys), dict(kinds or {}))
-    source = open_source(data, wishes, delimiter=delimiter)
+    options = EncodingOptions(tuple(sequence_keys), dict(kinds or {}))
+    source = open_source(data, options, delimiter=delimiter)
     names = shard_names(target, shards)
     remove_leftovers(target)
     with contextlib.ExitStack() as stack:

@@ -18,6 +18,7 @@ import signal
 import socket
 import struct
 import sys
+import threading
 import time
 import traceback
 
@@ -78,14 +79,15 @@ def take_part(command: dict) -> None:
         train(**command["settings"])
         return
     # Taking an interpreter with TensorFlow in it down costs as much as the training.
-    code, at_start = 1, memory("VmRSS")
+    code, at_start, wire = 1, memory("VmRSS"), Wire()
+    wire.start()
     try:
         train(**command["settings"])
         code = 0
     except Exception:
         traceback.print_exc()
     finally:
-        print(f"bytes on the wire: {bytes_on_the_wire()}")
+        print(f"bytes on the wire: {wire.total()}")
         print(f"bytes more than at the start: {memory('VmHWM') - at_start}", flush=True)
         os._exit(code)
 
@@ -96,17 +98,29 @@ def memory(kind: str) -> int:
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith(kind))
 
 
-def bytes_on_the_wire() -> int:
-    """Received, or sent and received well, by the connections that this process has open."""
-    total = 0
-    for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):
-            if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
-                continue
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as opened:
-            told = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 136)
-            total += sum(struct.unpack_from("QQ", told, 120))
-    return total
+class Wire(threading.Thread):
+    """Watches the connections of this process: at its end the others may have closed them."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._bytes: dict[str, int] = {}
+
+    def run(self) -> None:
+        while True:
+            self.total()
+            time.sleep(0.05)
+
+    def total(self) -> int:
+        """Received, or sent and received well, by all connections there have been."""
+        for name in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):
+                kind = os.readlink(f"/proc/self/fd/{name}")
+                if not kind.startswith("socket:"):
+                    continue
+                with socket.socket(fileno=os.dup(int(name))) as opened:
+                    told = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 136)
+                    self._bytes[kind] = sum(struct.unpack_from("QQ", told, 120))
+        return sum(list(self._bytes.values()))
 
 
 class EveryStep(tf.compat.v1.train.SessionRunHook):
