@@ -1,4 +1,5 @@
 """Checkpoints: what a model saves, how files appear and disappear, what is read back and kept.
 
-`api` is the page in front. Nothing here decides when to save: that is the loop's and the hooks'.
+`api` is the page in front. `SavePolicy` says when one is due and `KeepPolicy` what stays; it is the
+loop, or a hook, that asks them.
 """

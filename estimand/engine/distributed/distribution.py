@@ -1,6 +1,7 @@
 """How a model is trained under a strategy: on several devices, by several processes, with servers.
 
-Made once for the variables of a model. Whoever trains asks it, and never what kind there is.
+Made once for the variables of a model. Whoever trains asks it what follows for them (are there
+several replicas, is there one place in the input), and not which class of `tf.distribute` it has.
 """
 
 from __future__ import annotations
