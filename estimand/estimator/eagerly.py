@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core.errors import ModelBusyError
+from estimand.core.first_values import first_value
 from estimand.core.metric_objects import is_metric
 from estimand.core.modes import ModeKeys
 from estimand.engine.checkpoints import initialization
@@ -61,7 +62,7 @@ def build(
         refuse_or_warn(workspace, trace, purpose, untrained)
     if not runner.store.only_in_memory:
         for variable in trace.variables.by_name.values():
-            initial = getattr(variable, "_estimand_first_value", None)
+            initial = first_value(variable)
             if initial is not None:
                 variable.assign(initial)
         for name, value in trace.outside_values.items():

@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.errors import FeatureColumnError
+from estimand.core.first_values import note_first_value
 from estimand.core.tf_private import feature_columns as fc
 
 _v1 = tf.compat.v1
@@ -160,7 +161,7 @@ def start_from_checkpoint(variable: Any, checkpoint: str | None, tensor_name: st
         # variable begins with, not a write of the step, which would be kept until asked for.
         value = tf.constant(tf.train.load_variable(checkpoint, tensor_name), variable.dtype)
         tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)
-        variable._estimand_first_value = value
+        note_first_value(variable, value)
         variable._estimand_started = True
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
+from estimand.core.first_values import note_first_value
 from estimand.core.swapping import Swap, swapped
 from estimand.engine.eager import writes as eager_writes
 from estimand.engine.tracing.traced_variables import TracedVariables
@@ -300,7 +301,7 @@ def _start_metric(variables: Mapping[str, Any], step: Step) -> None:
     """At its first value, or at the one that an interrupted run had come to."""
     for name, variable in variables.items():
         key = f"metrics/{len(step.metrics.calls)}/{name}"
-        variable._estimand_first_value = variable.read_value()
+        note_first_value(variable)
         held = (step.variables.kept_local or {}).pop(key, None)
         if held is not None:
             with eager_writes.at_once():

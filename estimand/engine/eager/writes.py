@@ -21,6 +21,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
+from estimand.core.first_values import first_value
 
 _local = threading.local()
 
@@ -74,7 +75,7 @@ class Writes:
 
 def value_before(variable: Any, at_start: Mapping[int, tf.Tensor]) -> tf.Tensor:
     """What a variable held before a step; one that was made in it, what it was made with."""
-    value = at_start.get(id(variable), getattr(variable, "_estimand_first_value", None))
+    value = at_start.get(id(variable), first_value(variable))
     return variable.read_value() if value is None else value
 
 

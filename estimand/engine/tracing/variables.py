@@ -12,7 +12,6 @@ import collections
 import contextlib
 import functools
 import itertools
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -20,17 +19,15 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
-from estimand.core.tf_private import kerases
+from estimand.core.first_values import note_first_value
 from estimand.engine.distribution import Distribution
 from estimand.engine.eager import writes as eager_writes
 from estimand.engine.tracing.engine_variable import EngineVariable, ValuelessVariable
+from estimand.engine.tracing.requested_variable import RequestedVariable, unique
 from estimand.engine.tracing.traced_variables import TRACED, TracedVariables
 from estimand.engine.tracing.twins import twin_of
 
 _Keys = tf.compat.v1.GraphKeys
-_LARGE = 64 * 2**20  # bytes
-# An optimizer applied inside `tf.cond` makes its scalars there; v1 graphs named them without.
-_CONTROL_FLOW_SCOPE = re.compile(r"^((cond|while)(_\d+)?/)+")
 
 
 class VariableStore:
@@ -137,7 +134,7 @@ class VariableStore:
                 name, _ = self._foreign.get(id(variable), (None, None))
             if name is None:
                 taken = {n for n, _ in self._foreign.values()} | set(self._shared)
-                name = _unique(variable.name.split(":")[0], taken)
+                name = unique(variable.name.split(":")[0], taken)
                 self._foreign[id(variable)] = (name, variable)
             if self.apart and id(variable) not in shared:
                 if id(variable) not in self._twins:
@@ -146,62 +143,55 @@ class VariableStore:
             traced.by_name[name] = traced.tf2_style[name] = traced.twins.own(variable)
 
     def _create(self, traced: TracedVariables, **kwargs: Any) -> tf.Variable:
-        keras_variable, of_metric = tf_private.keras_variable_being_created()
-        of_keras = keras_variable is not None
-        if not of_keras:
-            of_keras, of_metric = kerases.keras_2_is_creating()
-        if keras_variable is not None:
-            wanted = keras_variable.path
+        asked = RequestedVariable.of(kwargs)
+        name = unique(asked.name, traced.by_name)
+        known = traced.kept_local if asked.is_local else self._shared
+        variable = None if known is None else known.get(name)
+        if variable is not None:
+            asked.check_is(name, variable)
         else:
-            wanted = _graph_name(kwargs.get("name"))
-            if not tf_private.get_variable_is_creating():
-                wanted = _CONTROL_FLOW_SCOPE.sub("", wanted)
-        name = _unique(wanted, traced.by_name)
-        collections = list(kwargs.get("collections") or [_Keys.GLOBAL_VARIABLES])
-        trainable = kwargs.get("trainable")
-        trainable = True if trainable is None else bool(trainable)
-        if of_metric:
-            collections = [_Keys.LOCAL_VARIABLES, _Keys.METRIC_VARIABLES]
-            trainable = False
-        local = _Keys.GLOBAL_VARIABLES not in collections
-        known = traced.kept_local if local else self._shared
-        if known is None:
-            known = {}
-        variable = known.get(name)
-        if variable is None:
-            if keras_variable is not None and not trainable:
-                kwargs = self.maker.of_keras(keras_variable, kwargs)
-            kind = {"is_local": local, "asynchronous": traced.asynchronous}
-            beside = self.maker.beside(name, _shape_asked_for(kwargs, keras_variable), **kind)
-            make = functools.partial(self.maker.make, **kind)
-            if self._valueless is not None and not (local or of_keras) and _is_large(kwargs):
-                variable = _without_value(name, trainable, kwargs)
-                self._valueless.append(name)
-            else:
-                variable = _make_variable(traced, name, trainable, kwargs, make, beside)
-            known[name] = variable
-            if not local and traced.kept_local is not None:
+            variable = self._make(traced, name, asked)
+            if known is not None:
+                known[name] = variable
+            if not asked.is_local and traced.kept_local is not None:
                 self._continue_expected(name, variable)
-        else:
-            _check_same_shape(name, variable, kwargs, keras_variable)
-        if trainable and _Keys.TRAINABLE_VARIABLES not in collections:
-            collections.append(_Keys.TRAINABLE_VARIABLES)
+        self._register(traced, name, asked, variable)
+        return variable
+
+    def _make(self, traced: TracedVariables, name: str, asked: RequestedVariable) -> Any:
+        kwargs = asked.arguments
+        if asked.keras_variable is not None and not asked.trainable:
+            kwargs = self.maker.of_keras(asked.keras_variable, kwargs)
+        kind = {"is_local": asked.is_local, "asynchronous": traced.asynchronous}
+        beside = self.maker.beside(name, asked.shape, **kind)
+        may_be_left_out = not (asked.is_local or asked.of_keras) and asked.is_large
+        if self._valueless is not None and may_be_left_out:
+            self._valueless.append(name)
+            return _without_value(name, asked.trainable, kwargs)
+        make = functools.partial(self.maker.make, **kind)
+        return _make_variable(traced, name, asked.trainable, kwargs, make, beside)
+
+    def _register(
+        self, traced: TracedVariables, name: str, asked: RequestedVariable, variable: Any
+    ) -> None:
+        collections = asked.collections
+        if asked.trainable and _Keys.TRAINABLE_VARIABLES not in collections:
+            collections = [*collections, _Keys.TRAINABLE_VARIABLES]
         eager_run = traced.kept_local is not None
         if not (eager_run and tf_private.get_variable_is_creating()):
             for collection in collections:
                 traced.graph.add_to_collection(collection, variable)
         traced.by_name[name] = variable
-        if local:
+        if asked.is_local:
             variable.is_local = True
             traced.local[name] = variable
-        if of_keras:
+        if asked.of_keras:
             variable.of_keras = True
             traced.tf2_style[name] = variable
-        if keras_variable is not None:
-            traced.keras_variables[id(variable)] = keras_variable
-            if not local:
-                self._keras_variables[id(variable)] = keras_variable
-        return variable
+        if asked.keras_variable is not None:
+            traced.keras_variables[id(variable)] = asked.keras_variable
+            if not asked.is_local:
+                self._keras_variables[id(variable)] = asked.keras_variable
 
     @contextlib.contextmanager
     def shapes_will_do(self) -> Iterator[None]:
@@ -238,7 +228,7 @@ class VariableStore:
             value = tf.raw_ops.ReadVariableOp(resource=held.handle, dtype=held.dtype)
             with eager_writes.at_once():
                 variable.assign(value)
-            variable._estimand_first_value = variable.read_value()
+            note_first_value(variable)
 
     # What the values are, so that nothing is read from disk twice.
 
@@ -282,28 +272,6 @@ class VariableStore:
         return self._touched and not self.only_in_memory
 
 
-def _unique(name: str, taken: Any) -> str:
-    if name not in taken:
-        return name
-    count = 1
-    while f"{name}_{count}" in taken:
-        count += 1
-    return f"{name}_{count}"
-
-
-def _graph_name(name: str | None) -> str:
-    """The name that an op called `name` gets here and now, as a v1 variable handle would."""
-    with tf.compat.v1.name_scope(name, "Variable") as scope:
-        return scope.rstrip("/")
-
-
-def _is_large(kwargs: dict[str, Any]) -> bool:
-    """Whether a variable is better not made if nobody reads it."""
-    shape, dtype = tf.TensorShape(kwargs.get("shape")), kwargs.get("dtype")
-    known = shape.is_fully_defined() and dtype is not None
-    return known and shape.num_elements() * tf.as_dtype(dtype).size > _LARGE
-
-
 def _without_value(name: str, trainable: bool, kwargs: dict[str, Any]) -> ValuelessVariable:
     with tf.init_scope(), tf.compat.v1.name_scope(None):
         return ValuelessVariable(
@@ -335,8 +303,8 @@ def _make_variable(
                 shape=kwargs.get("shape") if kwargs.get("validate_shape") is False else None,
             )
     variable._estimand_initial_value = initial if callable(initial) else value
-    if traced.kept_local is not None:  # shares its memory with the variable until an update
-        variable._estimand_first_value = variable.read_value()
+    if traced.kept_local is not None:
+        note_first_value(variable)
     if symbolic is not None:
         variable._estimand_initial_value = symbolic
         traced.deferred.append((variable, symbolic))
@@ -367,24 +335,3 @@ def _initial_value(
             "Give it a static shape, e.g. with tf.ensure_shape or get_variable(shape=...)."
         )
     return tf.zeros(value.shape, dtype or value.dtype), value
-
-
-def _shape_asked_for(kwargs: dict[str, Any], keras_variable: Any) -> Any:
-    shape = kwargs.get("shape")
-    if shape is None:
-        shape = getattr(keras_variable, "_shape", None)
-    if shape is None and not callable(kwargs.get("initial_value")):
-        shape = getattr(kwargs["initial_value"], "shape", None)
-    return shape
-
-
-def _check_same_shape(
-    name: str, variable: tf.Variable, kwargs: dict[str, Any], keras_variable: Any
-) -> None:
-    shape = _shape_asked_for(kwargs, keras_variable)
-    if shape is not None and not tf.TensorShape(shape).is_compatible_with(variable.shape):
-        raise ModelFnError(
-            f"Variable {name!r} has shape {tuple(variable.shape)} in this estimator, but the model "
-            f"function now asks for {tuple(tf.TensorShape(shape).as_list())}. All modes must build "
-            "the same variables; give different variables different names."
-        )

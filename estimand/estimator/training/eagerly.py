@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.core.first_values import first_value
 from estimand.core.modes import ModeKeys
 from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.checkpoints.api import Entry
@@ -100,7 +101,7 @@ def _taken_back(trace: EagerTrace, before: dict[int, tf.Tensor]) -> Callable[[],
     for name, variable in {id(v): (n, v) for n, v in names.items()}.values():
         value = before.get(id(variable), trace.outside_values.get(name))
         if value is None:
-            value = getattr(variable, "_estimand_first_value", None)
+            value = first_value(variable)
         if value is not None:
             after.append((variable, variable.read_value()))
             variable.assign(value)
