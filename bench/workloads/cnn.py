@@ -146,7 +146,8 @@ WORKLOAD = Workload(
     ],
     baseline=["tf.estimator"],
     targets=[
-        Target("Estimand", ["tf.estimator", *_OTHERS], at_least=1),
+        Target("Estimand", ["tf.estimator"], at_least=1.2),
+        Target("Estimand", _OTHERS, at_least=1),
         Target("Estimand, oneDNN on", ["tf.estimator, oneDNN on", *_OTHERS], at_least=1),
     ],
     rounds=15,

@@ -87,7 +87,7 @@ WORKLOAD = Workload(
     ],
     baseline=[_UPSTREAM],
     measures=[Measure(unit="examples/s")],
-    targets=[Target(_ESTIMAND, [_UPSTREAM], at_least=1.2)],
+    targets=[Target(_ESTIMAND, [_UPSTREAM], at_least=1.5)],
     rounds=12,
     quick_rounds=3,
 )

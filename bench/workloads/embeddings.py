@@ -41,4 +41,5 @@ WORKLOAD = Model(
     _keras,
     _torch,
     _rows_of_one_table,
+    aim=1.5,
 ).workload()

@@ -116,7 +116,7 @@ WORKLOAD = Workload(
         Measure("rows_1024", "row by row, batches of 1,024", "rows/s"),
     ],
     baseline=["tf.estimator"],
-    targets=[_target("batch_32", 4), _target("batch_1024", 1.5), _target("rows_1024", 1.2)],
+    targets=[_target("batch_32", 12), _target("batch_1024", 3.5), _target("rows_1024", 1.8)],
     rounds=10,
     quick_rounds=2,
 )

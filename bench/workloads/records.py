@@ -219,8 +219,6 @@ WORKLOAD = Workload(
     ],
     baseline=["cat", "loop over tf.train.Example", _TUNED],
     targets=[
-        Target("records.verify", ["cat"], at_least=0.5, measure="check_small"),
-        Target("records.verify", ["cat"], at_least=0.5, measure="check_large"),
         Target("records.write", ["loop over tf.train.Example"], at_least=3, measure="write"),
         Target("tfrecord_input_fn", [_TUNED, _PLAIN], at_least=0.95, measure="read"),
         Target("tfrecord_input_fn", [_TUNED, _PLAIN], at_least=0.95, measure="read_shuffled"),

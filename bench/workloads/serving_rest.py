@@ -37,7 +37,7 @@ WORKLOAD = Workload(
     targets=[
         Target(_OURS, [other], at_least=limit, measure=measure)
         for measure in ("c32", "c32_cpu")
-        for other, limit in ((_LITSERVE, 15), (_FASTAPI, 50), (_BARE, 0.75))
+        for other, limit in ((_LITSERVE, 15), (_FASTAPI, 50), (_BARE, 1.5))
     ],
     rounds=9,
     quick_rounds=3,

@@ -228,6 +228,8 @@ _ESTIMAND_KERAS = "Estimand, Keras 3 model_fn"
 _UPSTREAM = "tf.estimator, v1 model_fn"
 _LOOP = "hand-written TF loop of 100"
 _LOOP_SINGLE = "the same, single-threaded executor"
+_LOOP_BARE = "the same with a bare loss"
+_TORCH = "PyTorch loop, 1 thread"
 
 WORKLOAD = Workload(
     title="Steps per second: network of 10 and 10 units, batch 32, Adagrad",
@@ -238,16 +240,16 @@ WORKLOAD = Workload(
         Contestant("tf.estimator, DNNClassifier", UPSTREAM, upstream_canned, in_quick=False),
         Contestant(_LOOP, PROJECT, tf_loop),
         Contestant(_LOOP_SINGLE, PROJECT, tf_loop_single_threaded),
-        Contestant("the same with a bare loss", PROJECT, tf_loop_bare_loss, in_quick=False),
+        Contestant(_LOOP_BARE, PROJECT, tf_loop_bare_loss, in_quick=False),
         Contestant("Keras fit", PROJECT, keras_fit),
         Contestant("Keras fit, steps_per_execution=100", PROJECT, keras_fit_many),
-        Contestant("PyTorch loop, 1 thread", TORCH, torch_loop),
+        Contestant(_TORCH, TORCH, torch_loop),
         Contestant("Lightning, 1 thread", TORCH, lightning_fit, in_quick=False),
     ],
     baseline=[_UPSTREAM],
     targets=[
-        Target(_ESTIMAND, [_UPSTREAM], at_least=4),
-        Target(_ESTIMAND, [_LOOP, _LOOP_SINGLE], at_least=0.85),
+        Target(_ESTIMAND, [_UPSTREAM], at_least=8),
+        Target(_ESTIMAND, [_LOOP, _LOOP_SINGLE, _LOOP_BARE, _TORCH], at_least=0.95),
     ],
     rounds=20,
     quick_rounds=4,
