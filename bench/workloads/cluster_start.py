@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -48,7 +49,10 @@ def run(turns: Turns, command: list[str]) -> None:
     began = time.time()
     subprocess.run([sys.executable, *command, "program.py"], cwd=folder, check=True, stdout=2)
     first_step = float((folder / "first_step").read_text())
-    turns.report(first_step=first_step - began, end=time.time() - began)
+    ended = time.time()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = used.ru_utime + used.ru_stime
+    turns.report(first_step=first_step - began, end=ended - began, cpu=cpu)
     os._exit(0)
 
 
@@ -72,6 +76,7 @@ WORKLOAD = Workload(
     measures=[
         Measure("first_step", "start to the first step", "s", "seconds"),
         Measure("end", "start to the end of all processes, after 2 steps", "s", "seconds"),
+        Measure("cpu", "their processor time until then", "s", "seconds"),
     ],
     rounds=6,
     quick_rounds=2,

@@ -85,6 +85,7 @@ def launch(script: str, arguments: tuple[str, ...], **options: Any) -> None:
 def _run(
     cluster: ClusterDescription, script: str, arguments: tuple[str, ...], options: dict[str, Any]
 ) -> int:
+    from estimand.cli.forkable import modules_to_import
     from estimand.cluster.local_job import LocalJob
     from estimand.cluster.places import Here, Place
 
@@ -95,7 +96,7 @@ def _run(
 
         place: Place = OnRay(options["ray"])
     else:
-        place = Here()
+        place = Here(() if options["v1"] else modules_to_import(script))
     command = [sys.executable, *_program(script, arguments, options["v1"])]
     job = LocalJob(
         cluster,

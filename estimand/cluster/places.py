@@ -8,6 +8,7 @@ from typing import IO, Protocol
 
 from estimand.cluster.addresses import LOOPBACK, free_ports
 from estimand.cluster.description import ClusterDescription, Task
+from estimand.cluster.forked import ForkServer
 from estimand.cluster.processes import Child, Guard
 
 
@@ -40,20 +41,35 @@ class Place(Protocol):
 
 
 class Here:
-    """Processes of this machine."""
+    """Processes of this machine.
+
+    Attributes:
+      modules: what programs find imported, since they are forked from a process that has them,
+        where that can be; all of them are the same script then.
+    """
+
+    def __init__(self, modules: Sequence[str] = ()) -> None:
+        self._modules = modules if ForkServer.is_possible() else ()
+        self._server: ForkServer | None = None
 
     def __enter__(self) -> Here:
         self._guard = Guard()
         return self
 
     def __exit__(self, *error: object) -> None:
+        if self._server is not None:
+            self._server.end()
         self._guard.end()
 
     def tf_configs(self, cluster: ClusterDescription) -> dict[Task, str]:
         return local_tf_configs(cluster)
 
-    def start(self, task: Task, command: Sequence[str], environ: Mapping[str, str]) -> Child:
-        return Child(command, {**os.environ, **environ}, self._guard)
+    def start(self, task: Task, command: Sequence[str], environ: Mapping[str, str]) -> AnyChild:
+        if not self._modules:
+            return Child(command, {**os.environ, **environ}, self._guard)
+        if self._server is None:
+            self._server = ForkServer(self._modules, command, self._guard)
+        return self._server.start(environ)
 
 
 def local_tf_configs(cluster: ClusterDescription) -> dict[Task, str]:

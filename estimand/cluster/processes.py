@@ -67,13 +67,20 @@ class Guard:
 class Child:
     """A program in a process group of its own; what it prints comes out of one pipe."""
 
-    def __init__(self, command: Sequence[str], environ: Mapping[str, str], guard: Guard) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        guard: Guard,
+        output: int = subprocess.PIPE,
+    ) -> None:
+        """`output` is a pipe that somebody else reads, if there is one."""
         self._guard = guard
         self._process = subprocess.Popen(
             command,
             env=environ,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
             preexec_fn=_die_with_parent(),
@@ -111,7 +118,8 @@ class Child:
         self.signal(signal.SIGKILL)
         self._process.wait()
         self._guard.forget(self._process.pid)
-        self.output.close()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
 
 
 def _die_with_parent() -> Callable[[], None] | None:
