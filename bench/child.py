@@ -1,5 +1,7 @@
 """One contestant's process: python bench/child.py WORKLOAD CONTESTANT [--quick].
 
+WORKLOAD is a module of workloads/, and with a colon which of several workloads in it.
+
 Commands come on standard input and answers go to standard output, one JSON object per line;
 whatever the frameworks print is kept apart from them.
 """
@@ -19,7 +21,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     turns = Turns(sys.stdin, answers, quick="--quick" in sys.argv)
-    workload = importlib.import_module(f"workloads.{workload_name}").WORKLOAD
+    module, _, name = workload_name.partition(":")
+    workload = getattr(importlib.import_module(f"workloads.{module}"), name or "WORKLOAD")
     contestant = workload.contestant(contestant_name)
     if not workload.fresh_process:
         # All contestants import at the same time, but warm up one after the other: what a

@@ -64,16 +64,16 @@ def main() -> None:
         with before.checked_out(arguments.before) as other:
             for name in arguments.only:
                 workload = importlib.import_module(f"workloads.{name}").WORKLOAD
-                rounds = _run(name, workload, arguments, other)
+                rounds = measure(name, workload, arguments, other)
                 if any(rounds):
                     results[name] = (workload, rounds)
-                    _show(workload, rounds)
+                    show(workload, rounds)
     finally:  # also after Ctrl-C: what is there has taken minutes
         if results:
             print(f"\nAll values: {os.path.relpath(report.save(facts, results))}")
 
 
-def _run(
+def measure(
     name: str, workload: Workload, arguments: argparse.Namespace, other: str | None
 ) -> list[race.Round]:
     present = _present(workload.contestants, arguments.quick)
@@ -92,7 +92,7 @@ def _present(contestants: Sequence[Contestant], quick: bool) -> list[Contestant]
     return [c for c in wanted if environments.interpreter(c.environment) is not None]
 
 
-def _show(workload: Workload, rounds: list[race.Round]) -> None:
+def show(workload: Workload, rounds: list[race.Round]) -> None:
     for measure in report.measured(workload, rounds):
         print("\n" + report.columns(report.table(rounds, workload, measure)))
     if targets := report.targets_table(rounds, workload):

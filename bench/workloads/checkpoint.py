@@ -37,9 +37,13 @@ _SAVES = 5  # the first of them is not counted
 _SAVE_BY_HAND = 4
 
 
+def shape_for(megabytes: int) -> list[int]:
+    """That of each variable, for a checkpoint of so many megabytes."""
+    return [megabytes * 1_000_000 // 4 // _VARIABLES // _COLUMNS, _COLUMNS]
+
+
 def _shape(turns: Turns) -> list[int]:
-    megabytes = 10 if turns.quick else 100
-    return [megabytes * 1_000_000 // 4 // _COLUMNS, _COLUMNS]
+    return shape_for(100 if turns.quick else 1000)
 
 
 def _model_fn(tf: Any, estimator_api: Any, shape: Sequence[int]) -> Any:
@@ -63,6 +67,20 @@ def _model_fn(tf: Any, estimator_api: Any, shape: Sequence[int]) -> Any:
 
 
 def _train(turns: Turns, tf: Any, estimator_api: Any, listeners: Sequence[Any] = ()) -> None:
+    period = _STEPS_BETWEEN_SAVES["quick" if turns.quick else "whole"]
+    turns.report(**held_up(tf, estimator_api, _shape(turns), period, _SAVES, listeners))
+    os._exit(0)
+
+
+def held_up(
+    tf: Any,
+    estimator_api: Any,
+    shape: Sequence[int],
+    period: int,
+    saves: int,
+    listeners: Sequence[Any] = (),
+) -> dict[str, float]:
+    """Train with a save every `period` steps; seconds, of which the first save is no part."""
     ended: list[float] = []
 
     class Clock(tf.compat.v1.train.SessionRunHook):
@@ -72,25 +90,23 @@ def _train(turns: Turns, tf: Any, estimator_api: Any, listeners: Sequence[Any] =
     def input_fn() -> Any:
         return tf.data.Dataset.from_tensors({"x": tf.ones([8])}).repeat()
 
-    period = _STEPS_BETWEEN_SAVES["quick" if turns.quick else "whole"]
     config = estimator_api.RunConfig(
         model_dir=tempfile.mkdtemp(),
         save_checkpoints_steps=period,
         keep_checkpoint_max=1,
     )
-    estimator = estimator_api.Estimator(_model_fn(tf, estimator_api, _shape(turns)), config=config)
-    steps = (_SAVES + 1) * period - 2  # ends before another save would be due
+    estimator = estimator_api.Estimator(_model_fn(tf, estimator_api, shape), config=config)
+    steps = (saves + 1) * period - 2  # ends before another save would be due
     estimator.train(input_fn, steps=steps, hooks=[Clock()], saving_listeners=listeners)
-    turns.report(**_blocked_and_slowed(ended, period))
-    os._exit(0)
+    return _blocked_and_slowed(ended, period, saves)
 
 
-def _blocked_and_slowed(ended: Sequence[float], period: int) -> dict[str, float]:
+def _blocked_and_slowed(ended: Sequence[float], period: int, saves: int) -> dict[str, float]:
     """From the times at which steps ended; medians over the saves."""
     seconds = [b - a for a, b in itertools.pairwise(ended)]
     usual = statistics.median(seconds)
     standing, excess = [], []
-    for save in range(2, _SAVES + 1):
+    for save in range(2, saves + 1):
         begin = save * period - 2  # seconds[i] is the time of step i + 2
         around = seconds[begin : begin + _STEPS_AROUND]
         standing.append(sum(around) - usual * len(around))

@@ -152,6 +152,11 @@ class Served:
                         total += int(fields[11]) + int(fields[12])
         return total / _TICKS
 
+    def stop(self) -> None:
+        assert self._guard.stdin is not None
+        self._guard.stdin.close()
+        self._guard.wait()
+
     def wait_until(self, ask: Callable[[], np.ndarray], right: np.ndarray) -> None:
         """Until it answers; the answer must be right."""
         ends = time.monotonic() + _SECONDS_TO_START
@@ -177,13 +182,19 @@ def estimand_command(base: Path, *flags: str) -> list[str]:
     return [*command, f"--model_base_path={base}", *flags]
 
 
+def estimand_serves(config: Path, port: int) -> list[str]:
+    """Several models, over REST alone."""
+    command = [sys.executable, "-m", "estimand", "serve", "--port=0", f"--rest_api_port={port}"]
+    return [*command, f"--model_config_file={config}"]
+
+
 def peer_command(name: str, port: int, sizes: Sequence[int] = SMALL) -> list[str]:
     script = Path(__file__).parent / "serving_peers.py"
     return [sys.executable, str(script), name, str(port), str(base_path(sizes) / "1")]
 
 
-def ask_rest(port: int) -> np.ndarray:
-    url = f"http://127.0.0.1:{port}/v1/models/{NAME}:predict"
+def ask_rest(port: int, name: str = NAME) -> np.ndarray:
+    url = f"http://127.0.0.1:{port}/v1/models/{name}:predict"
     request = urllib.request.Request(url, rest_body(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=10) as answer:
         return np.array(json.load(answer)["predictions"])
@@ -228,14 +239,15 @@ def tools_are_there(*names: str) -> None:
         sys.exit(f"{', '.join(missing)} not found: apt install wrk nghttp2-client")
 
 
-def wrk(port: int, connections: int, seconds: float) -> Load:
+def wrk(port: int, connections: int, seconds: float, names: Sequence[str] = (NAME,)) -> Load:
+    """Ask one of the models after the other."""
     script = Path(tempfile.gettempdir()) / f"wrk-{os.getpid()}.lua"
     body = rest_body().decode().replace('"', '\\"')
     script.write_text(
         'wrk.method = "POST"\nwrk.headers["Content-Type"] = "application/json"\n'
-        f'wrk.body = "{body}"\n'
+        f'wrk.body = "{body}"\n' + (_in_turn(names) if len(names) > 1 else "")
     )
-    url = f"http://127.0.0.1:{port}/v1/models/{NAME}:predict"
+    url = f"http://127.0.0.1:{port}/v1/models/{names[0]}:predict"
     options = ["-t1", f"-c{connections}", f"-d{seconds:g}s", "--latency", "-s", str(script)]
     text = _output_of(["wrk", *options, url])
     found = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
@@ -248,6 +260,15 @@ def wrk(port: int, connections: int, seconds: float) -> Load:
         float(_found(r"Requests/sec:\s+([\d.]+)", text)),
         _milliseconds(_found(r"\n\s+50%\s+(\S+)", text)),
         _milliseconds(_found(r"\n\s+99%\s+(\S+)", text)),
+    )
+
+
+def _in_turn(names: Sequence[str]) -> str:
+    paths = ", ".join(f'"/v1/models/{name}:predict"' for name in names)
+    return (
+        f"local paths, turn = {{{paths}}}, 0\n"
+        "request = function()\n  turn = turn % #paths + 1\n"
+        "  return wrk.format(nil, paths[turn])\nend\n"
     )
 
 

@@ -14,6 +14,7 @@ _OURS = "Estimand"
 _LITSERVE = "LitServe, session"
 _FASTAPI = "FastAPI, keras model(x)"
 _BARE = "bare uvicorn, orjson, session"
+_BAREST = "bare httptools, orjson, session (limit)"
 
 
 def _loads(port: int) -> dict[str, Callable[[float], serving.Load]]:
@@ -29,6 +30,7 @@ WORKLOAD = Workload(
     contestants=[
         _RACE.ours(_OURS),
         _RACE.peer(_BARE, "bare_asgi"),
+        _RACE.peer(_BAREST, "barest_http"),
         _RACE.peer(_LITSERVE, "litserve_session", WEB),
         _RACE.peer(_FASTAPI, "fastapi_keras", WEB),
     ],
