@@ -29,7 +29,7 @@ from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.checkpoints.api import CheckpointWriter, Entry
-from estimand.engine.model_dir import ModelDirLock, ensure_writable
+from estimand.engine.model_dir import ModelDirLock, RunRecord, ensure_writable
 from estimand.estimator import checks
 from estimand.estimator.estimator import Estimator
 from estimand.estimator.run_context import engine_scope, keep_policy
@@ -93,6 +93,9 @@ class _ForestEstimator(Estimator):
             data, batches = self._read(input_fn, steps)
             model = fit(self._learner, self._n_classes, self._hyperparameters, data)
             self._save(model, data.columns, before + batches, list(saving_listeners or ()))
+            record = RunRecord.load(model_dir)
+            record.params = self._workspace.noted_params()
+            record.save(model_dir)
         return self
 
     def ydf_model(self) -> Any:

@@ -71,7 +71,7 @@ def board(
     # The folder above several model_dirs is what TensorBoard takes itself.
     above = None if len(model_dirs) != 1 else os.path.abspath(model_dirs[0])
     is_linked = above is None or above in found
-    if made is None or not made.estimator.params:
+    if made is None or not made.estimator._workspace.noted_params():
         _tell_of_parameters(found)
     _tell_of_profiles(found, is_linked)
     if not only_write:
@@ -120,7 +120,7 @@ def _tell_of_parameters(directories: Sequence[str]) -> None:
     from estimand.report import history
 
     if not any(history.read(directory).parameters() for directory in directories):
-        click.echo("The HParams page stays empty: no run was made with Estimator(params={...}).")
+        click.echo("The HParams page stays empty: no run has noted what it was made with.")
 
 
 def _tell_of_profiles(directories: Sequence[str], is_linked: bool) -> None:

@@ -7,7 +7,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import tensorflow as tf
 
@@ -21,15 +21,11 @@ from estimand.core.tracebacks import folded
 from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.model_dir import anchored
 from estimand.engine.warm_start import apply as warm_start
-from estimand.estimator import (
-    checks,
-    evaluating,
-    exporting,
-    predicting,
-)
+from estimand.estimator import checks, evaluating, exporting, predicting
 from estimand.estimator.model_fn import call_model_fn, check_model_fn
 from estimand.estimator.run_context import engine_scope
 from estimand.estimator.training import cluster
+from estimand.estimator.training.noted_params import settings
 from estimand.estimator.training.prepared import TrainArguments
 from estimand.estimator.training.train import train
 from estimand.estimator.workspace import Workspace
@@ -69,6 +65,13 @@ class Estimator:
     _brings_weights = False
     _predicts_untrained = False
 
+    _made_with: dict[str, Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        estimator = super().__new__(cls)
+        estimator._made_with = settings(cls, args, kwargs)
+        return estimator
+
     def __init__(
         self,
         model_fn: Callable[..., EstimatorSpec],
@@ -100,6 +103,7 @@ class Estimator:
         return Workspace(
             config,
             self._params,
+            self._made_with,
             self._build,
             self._create_and_assert_global_step,
             self.latest_checkpoint,
@@ -121,8 +125,6 @@ class Estimator:
     def _assert_members_are_not_overridden(estimator: Any) -> None:
         """Under tf.estimator's name for it: AdaNet, which overrides them, replaces it first."""
         checks.members_not_overridden(estimator, Estimator)
-
-    # Properties
 
     @property
     def model_dir(self) -> str:

@@ -51,7 +51,8 @@ def export(
     path = _checkpoint(workspace, checkpoint_path)
     with engine_scope(workspace):
         graphs = []
-        notes = card.Notes.of(model_fn, workspace.model_dir, workspace.params, path)
+        settings = workspace.params or workspace.noted_params()
+        notes = card.Notes.of(model_fn, workspace.model_dir, settings, path)
         for mode in (m for m in _ORDER if m in receiver_fns):
             trace, by_name = _trace(workspace, mode, receiver_fns[mode], notes)
             graph_of_mode = ModeGraph(mode, flat_graph.flatten(trace), by_name, ())

@@ -13,6 +13,7 @@ from estimand.engine.distributed.distribution import distribution_of
 from estimand.engine.eager.run import EagerRunner
 from estimand.engine.tracing.live_model import LiveModel
 from estimand.engine.tracing.trace import CallModelFn
+from estimand.estimator.training.noted_params import noted
 from estimand.export.deriving import TrainedOn
 from estimand.inputs.contract import ModelInput, call_input_fn
 
@@ -23,6 +24,7 @@ class Workspace:
     Args:
       config: with the model_dir.
       params: for the input function.
+      made_with: settings that are not in the params, such as the sizes of a canned model.
       build: calls the model function.
       create_global_step: makes the global step of a graph.
       latest_checkpoint: finds the checkpoint to go on from; subclasses have their own ways.
@@ -35,6 +37,7 @@ class Workspace:
         self,
         config: RunConfig,
         params: Any,
+        made_with: dict[str, Any],
         build: CallModelFn,
         create_global_step: Callable[[tf.Graph], tf.Variable],
         latest_checkpoint: Callable[[], str | None],
@@ -46,6 +49,7 @@ class Workspace:
         self.config = config
         self.model_dir: str = config.model_dir or ""
         self.params = params
+        self.made_with = made_with
         self.build = build
         self.create_global_step = create_global_step
         self.latest_checkpoint = latest_checkpoint
@@ -63,6 +67,10 @@ class Workspace:
         """That of an estimator; None for something else that has its methods."""
         workspace = getattr(estimator, "_workspace", None)
         return workspace if isinstance(workspace, Workspace) else None
+
+    def noted_params(self) -> dict[str, Any]:
+        """What tells this model from others, for who compares runs."""
+        return {**(noted(self.made_with) or {}), **(noted(self.params) or {})}
 
     def call_input_fn(
         self,

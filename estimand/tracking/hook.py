@@ -117,7 +117,12 @@ class TrackingHook(EvaluationWatcher):
         model_dir = self._estimator.model_dir
         self._seen = set(_exports(model_dir))
         self._tell(self._start, model_dir)
-        given = {**flat(self._estimator.params), **flat(self._params), "model_dir": model_dir}
+        given = {
+            **flat(self._estimator._workspace.noted_params()),
+            **flat(self._estimator.params),
+            **flat(self._params),
+            "model_dir": model_dir,
+        }
         self._tell(self._tracker.params, given)
 
     def _start(self, model_dir: str) -> None:

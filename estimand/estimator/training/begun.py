@@ -12,7 +12,6 @@ from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.distribution import Distribution
 from estimand.engine.model_dir import RunRecord
 from estimand.estimator.run_context import model_seed
-from estimand.estimator.training.noted_params import noted
 from estimand.estimator.workspace import Workspace
 from estimand.export.deriving import TrainedOn
 from estimand.inputs.contract import ModelInput
@@ -74,7 +73,7 @@ def begin(workspace: Workspace, distribution: Distribution, latest: str | None) 
         record.input_seed = seed if fixed else secrets.randbits(31)
         record.input_order = permutation.CURRENT_ORDER
         record.block_mode = record.block_mode_from_step = None
-    record.params = noted(workspace.params)
+    record.params = workspace.noted_params() or None
     record.save(workspace.model_dir)
     begun = Begun(workspace, distribution, latest, meta, record, seed, resumes)
     told = [seed, begun.input_seed, begun.input_order, resumes, workspace.is_gone()]

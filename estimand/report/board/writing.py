@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.atomic_files import replace_bytes
-from estimand.core.hparams import HParams
+from estimand.engine import events
 from estimand.export.saved_model import EXTRA_FOLDER
 from estimand.report import history
 from estimand.report.board import answers, layout, projector
@@ -58,7 +58,7 @@ def write(
     if estimator is not None and input_fn is not None:
         # A file of its own: it stays when the others are written again without a program.
         with _replacing(item, FILE_OF_ANSWERS):
-            _record_parameters(estimator.params, item)
+            _record_parameters(estimator._workspace.noted_params(), item)
             answers.record(estimator, input_fn, rows, item)
     return os.path.join(item.directory, FILE)
 
@@ -83,15 +83,25 @@ def _record(item: History) -> None:
         tf.summary.text("model_card", newest.read_text("utf-8"))
 
 
-def _record_parameters(params: Any, item: History) -> None:
+def _record_parameters(params: Mapping[str, Any], item: History) -> None:
     from tensorboard.plugins.hparams import api as hparams
 
-    if params:
-        given = params.values() if isinstance(params, HParams) else params
-        flat = history.in_one_level(given)
+    if params and not _has_hparams_of_others(item.directory):
+        flat = history.in_one_level(params)
         # What the page calls the run: without a name it would be a number in hexadecimals.
         run = os.path.join(*Path(item.directory).parts[-2:])
         _write(hparams.hparams_pb({name: _plain(value) for name, value in flat}, trial_id=run))
+
+
+def _has_hparams_of_others(directory: str) -> bool:
+    """Those of a search, or of the program: TensorBoard shows the first that it finds in a run."""
+    files = [file for file in events.event_files(directory) if not file.endswith(".board")]
+    return any(
+        value.tag == "_hparams_/session_start_info"
+        for file in files
+        for event in events.read_events(file)
+        for value in event.summary.value
+    )
 
 
 def _write(summary: Any) -> None:

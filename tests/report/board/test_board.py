@@ -15,11 +15,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams import api as hparams_api
 from tensorboard.plugins.hparams import plugin_data_pb2
 from tensorboard.plugins.projector import ProjectorConfig
 
 import estimand as est
 from estimand.core.errors import ConfigError
+from estimand.engine.events import EventWriter
 from estimand.report.board import projector
 
 v1 = tf.compat.v1
@@ -137,7 +139,35 @@ def test_parameters_of_a_run_without_an_export_are_hparams_under_its_name(tmp_pa
         told = plugin_data_pb2.HParamsPluginData.FromString(content).session_start_info
         assert told.group_name == f"{tmp_path.name}/units{number}"
         assert told.hparams["units"].number_value == number
-        assert sorted(told.hparams) == (["rate", "units"] if number == 3 else ["units"])
+        assert sorted(told.hparams) == (["rate", "units"] if number == 3 else ["f", "units"])
+
+
+def hparams_of(model_dir: Path) -> list[str]:
+    accumulator = EventAccumulator(str(model_dir))
+    accumulator.Reload()
+    content = accumulator.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+    told = plugin_data_pb2.HParamsPluginData.FromString(content).session_start_info
+    return sorted(told.hparams)
+
+
+def test_settings_of_a_canned_model_are_hparams(tmp_path: Path) -> None:
+    column = est.feature_column.numeric_column("word")
+    config = est.RunConfig(tf_random_seed=1, progress=False)
+    model = est.DNNClassifier([4], [column], str(tmp_path / "a"), config=config)
+    model.train(input_fn, max_steps=1)
+    est.report.write_board(model.model_dir)
+    there = hparams_of(tmp_path / "a")
+    assert {"hidden_units", "optimizer", "n_classes", "activation_fn"} <= set(there)
+
+
+def test_hparams_that_a_search_has_written_stay(tmp_path: Path) -> None:
+    model = est.Estimator(model_fn, str(tmp_path), params={"units": 3})
+    writer = EventWriter.get(tmp_path)
+    writer.summary(hparams_api.hparams_pb({"rate": 0.1}), 0)
+    writer.flush()
+    model.train(input_fn, max_steps=1)
+    est.report.write_board(tmp_path)
+    assert hparams_of(tmp_path) == ["rate"]
 
 
 def plain_model_fn(features: Any, labels: Any, mode: str, params: Any) -> est.EstimatorSpec:
