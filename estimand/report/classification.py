@@ -10,8 +10,8 @@ import numpy as np
 _PROBABILITIES = ("probabilities", "probs", "scores")
 _POSITIVE = ("logistic", "probability")
 _CLASSES = ("class_ids", "classes", "class", "label", "labels")
-_MOST_CLASSES = 30
 _BINS = 10
+MOST_DRAWN = 30  # classes of which a picture can still be read
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,13 @@ class Judged:
     @property
     def is_binary(self) -> bool:
         return len(self.names) == 2
+
+    @property
+    def is_finite(self) -> np.ndarray:
+        """Of each row, whether there is an answer: a model that diverged gives NaN."""
+        if self.probabilities is None:
+            return np.ones(len(self.truth), bool)
+        return np.isfinite(self.probabilities).all(axis=1)
 
     def score(self) -> float:
         """A number to compare models by: the larger, the better."""
@@ -53,8 +60,6 @@ def judge(labels: np.ndarray, answers: Mapping[str, np.ndarray]) -> Judged | Non
     if probabilities is None and classes is None:
         return None
     names = _names(labels, answers, probabilities, classes)
-    if len(names) > _MOST_CLASSES:
-        return None
     truth = _numbers(labels, names)
     if probabilities is not None:
         answer = probabilities.argmax(axis=1)
@@ -71,6 +76,31 @@ def confusion(judged: Judged) -> np.ndarray:
     return metrics.confusion_matrix(
         judged.truth, judged.answer, labels=list(range(len(judged.names)))
     )
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """How many rows of one class were taken for another."""
+
+    truth: str
+    answer: str
+    rows: int
+    share: float  # of the rows of the class
+
+
+def mistakes(judged: Judged, most: int) -> list[Mistake]:
+    """The most frequent ones, for where there are too many classes for a picture."""
+    matrix = confusion(judged)
+    of_class = np.maximum(1, matrix.sum(axis=1))
+    wrong = matrix - np.diag(np.diag(matrix))
+    order = np.argsort(-wrong, axis=None, kind="stable")[:most]
+    pairs = [np.unravel_index(k, wrong.shape) for k in order if wrong.flat[k]]
+    return [
+        Mistake(
+            judged.names[t], judged.names[a], int(wrong[t, a]), float(wrong[t, a] / of_class[t])
+        )
+        for t, a in pairs
+    ]
 
 
 def roc_curves(judged: Judged) -> list[Points]:
@@ -135,7 +165,7 @@ def thresholds(judged: Judged) -> list[Threshold]:
 
 def against_the_rest(judged: Judged) -> list[tuple[str, np.ndarray, np.ndarray]]:
     """Of each class that has rows and is not all of them: name, which rows, probabilities."""
-    if judged.probabilities is None:
+    if judged.probabilities is None or len(judged.names) > MOST_DRAWN:
         return []
     numbers = [1] if judged.is_binary else range(len(judged.names))
     each = [

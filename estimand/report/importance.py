@@ -69,19 +69,27 @@ def slices(sample: Sample, row_scores: np.ndarray) -> list[Slice]:
 
 
 def _groups(values: np.ndarray) -> list[tuple[str, np.ndarray]]:
-    distinct = np.unique(values)
+    missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
+    groups = [("missing", missing)] if missing.any() else []
+    distinct = np.unique(values[~missing])
     if len(distinct) <= _MOST_VALUES:
-        return [(_text(value), values == value) for value in distinct]
+        return [*((_text(value), values == value) for value in distinct), *groups]
     if values.dtype.kind not in "iuf":
-        return []
-    edges = np.unique(np.quantile(values, np.linspace(0, 1, _BANDS + 1)))
-    groups = []
+        return _most_frequent(values)
+    edges = np.unique(np.quantile(values[~missing], np.linspace(0, 1, _BANDS + 1)))
     for low, high in itertools.pairwise(edges):
         last = high == edges[-1]
         chosen = (values >= low) & ((values <= high) if last else (values < high))
         if chosen.any():
             groups.append((f"{low:.4g} to {high:.4g}", chosen))
     return groups
+
+
+def _most_frequent(values: np.ndarray) -> list[tuple[str, np.ndarray]]:
+    """Of words; where each is another one, there is nothing to tell."""
+    distinct, counts = np.unique(values, return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:_MOST_VALUES]
+    return [(_text(distinct[k]), values == distinct[k]) for k in order if counts[k] > 1]
 
 
 def _text(value: object) -> str:

@@ -14,37 +14,90 @@ from estimand.report.sample import Sample
 
 Judged = classification.Judged | regression.Judged
 
+_MOST_MISTAKES = 20
+
 
 def sections(estimator: Estimator, input_fn: Callable[..., Any], rows: int) -> list[Section]:
     """Ask the newest checkpoint for some rows, and judge what it says."""
-    rows_taken = sample.take(estimator, input_fn, rows)
-    answers = sample.answers(estimator, rows_taken)
-    judged = _judge(rows_taken, answers)
+    try:
+        taken = sample.take(estimator, input_fn, rows)
+    except sample.NotJudgedError as error:
+        return [_not_judged("", str(error))]
+    return [section for part in taken for section in _sections(estimator, part)]
+
+
+def _sections(estimator: Estimator, rows: Sample) -> Iterable[Section]:
+    """Of one head, or one of several labels."""
+    answers = sample.answers(estimator, rows)
+    judged = judge(rows, answers)
     if judged is None:
-        keys = ", ".join(sorted(answers))
-        text = (
+        keys = ", ".join(sorted(map(str, answers)))
+        yield _not_judged(
+            rows.title,
             f"The model's answers have the keys {keys}. To be judged here, a classifier gives "
-            "'probabilities' or 'class_ids', a regression 'predictions'."
+            "'probabilities' or 'class_ids', a regression 'predictions'.",
         )
-        return [Section("answers", "Answers", [Card("Not judged", text=text)])]
+        return
+    known = judged.is_finite
+    if not known.any():
+        yield _not_judged(rows.title, "None of the model's answers is a finite number.")
+        return
+    told = f"{len(rows):,} rows of the evaluation input, answered by the newest checkpoint."
+    if not known.all():
+        told += f" {np.sum(~known):,} answers are no finite numbers, and left out."
+        rows = rows.only(known)
+        judged = judge(rows, {key: values[known] for key, values in answers.items()})
+        assert judged is not None  # some of the same
     cards = _classifier(judged) if isinstance(judged, classification.Judged) else _numbers(judged)
-    told = f"{len(rows_taken):,} rows of the evaluation input, answered by the newest checkpoint."
-    return [
-        Section("answers", "What it gets right and wrong", list(cards), told),
-        Section("columns", "What it relies on", list(_columns(estimator, rows_taken, judged))),
-    ]
+    of = f": {rows.title}" if rows.title else ""
+    yield Section(_id("answers", rows), f"What it gets right and wrong{of}", list(cards), told)
+    relied = list(_columns(estimator, rows, judged))
+    yield Section(_id("columns", rows), f"What it relies on{of}", relied)
 
 
-def _judge(rows: Sample, answers: dict[str, np.ndarray]) -> Judged | None:
+def judge(rows: Sample, answers: dict[str, np.ndarray]) -> Judged | None:
+    """The answers beside the labels; None if they are of another kind."""
     return classification.judge(rows.labels, answers) or regression.judge(rows.labels, answers)
 
 
+def _not_judged(of: str, text: str) -> Section:
+    return Section(
+        "answers", f"Answers: {of}" if of else "Answers", [Card("Not judged", text=text)]
+    )
+
+
+def _id(kind: str, rows: Sample) -> str:
+    return f"{kind}-{rows.title.replace(' ', '-')}" if rows.title else kind
+
+
 def _classifier(judged: classification.Judged) -> Iterable[Card]:
-    matrix = classification.confusion(judged)
-    title = f"Confusion ({judged.accuracy:.1%} right)"
-    yield Card(title, figures.as_html(figures.confusion(matrix, judged.names)))
+    is_drawn = len(judged.names) <= classification.MOST_DRAWN
+    yield _confusion(judged) if is_drawn else _mistakes(judged)
     if judged.probabilities is None:
         return
+    yield from _probabilities(judged)
+    yield Card("How sure it is", figures.as_html(figures.probabilities(judged)))
+    if rows := _thresholds(judged):
+        columns = ["threshold", "accepted", "precision", "recall", "F1"]
+        yield Card(f"From which probability of {judged.names[1]} on", table=Table(columns, rows))
+
+
+def _confusion(judged: classification.Judged) -> Card:
+    matrix = classification.confusion(judged)
+    drawn = figures.confusion(matrix, judged.names)
+    return Card(f"Confusion ({judged.accuracy:.1%} right)", figures.as_html(drawn))
+
+
+def _mistakes(judged: classification.Judged) -> Card:
+    rows = [
+        [Cell(m.truth, "text"), Cell(m.answer), Cell(f"{m.rows:,}"), Cell(f"{m.share:.1%}")]
+        for m in classification.mistakes(judged, _MOST_MISTAKES)
+    ]
+    title = f"The most frequent mistakes ({judged.accuracy:.1%} right)"
+    return Card(title, table=Table(["it is", "the model says", "rows", "of its class"], rows))
+
+
+def _probabilities(judged: classification.Judged) -> Iterable[Card]:
     roc, recall = classification.roc_curves(judged), classification.precision_recall_curves(judged)
     if roc:
         drawn = figures.lines(roc, "false positives", "true positives", diagonal="chance")
@@ -56,8 +109,10 @@ def _classifier(judged: classification.Judged) -> Iterable[Card]:
             diagonal="ideal", markers=True,
         )  # fmt: skip
         yield Card("Calibration", figures.as_html(drawn))
-    yield Card("How sure it is", figures.as_html(figures.probabilities(judged)))
-    rows = [
+
+
+def _thresholds(judged: classification.Judged) -> list[list[Cell]]:
+    return [
         [
             Cell(f"{row.threshold:.1f}"),
             Cell(f"{row.accepted:.1%}"),
@@ -67,9 +122,6 @@ def _classifier(judged: classification.Judged) -> Iterable[Card]:
         ]
         for row in classification.thresholds(judged)
     ]
-    if rows:
-        columns = ["threshold", "accepted", "precision", "recall", "F1"]
-        yield Card(f"From which probability of {judged.names[1]} on", table=Table(columns, rows))
 
 
 def _numbers(judged: regression.Judged) -> Iterable[Card]:
@@ -82,7 +134,7 @@ def _numbers(judged: regression.Judged) -> Iterable[Card]:
 
 def _columns(estimator: Estimator, rows: Sample, judged: Judged) -> Iterable[Card]:
     def score(changed: Sample) -> float:
-        again = _judge(changed, sample.answers(estimator, changed))
+        again = judge(changed, sample.answers(estimator, changed))
         assert again is not None  # the same model on the same labels
         return again.score()
 

@@ -33,6 +33,11 @@ class Judged:
         spread = float(np.sum((self.truth - self.truth.mean()) ** 2))
         return 1 - float(np.sum(self.residuals**2)) / spread if spread else None
 
+    @property
+    def is_finite(self) -> np.ndarray:
+        """Of each row, whether there is an answer: a model that diverged gives NaN."""
+        return np.isfinite(self.residuals)
+
     def score(self) -> float:
         """A number to compare models by: the larger, the better."""
         return -self.root_mean_square

@@ -62,14 +62,48 @@ def test_classes_without_probabilities_have_no_curves() -> None:
     assert classification.confusion(judged).tolist() == [[1, 0, 0], [0, 0, 1], [0, 0, 1]]
 
 
-def test_several_labels_of_a_row_are_refused(tmp_path: Path) -> None:
-    def rows(labels: np.ndarray) -> Any:
-        return lambda: tf.data.Dataset.from_tensors(({"x": np.zeros(len(labels))}, labels))
+def rows_with(labels: Any) -> Any:
+    count = len(next(iter(labels.values())) if isinstance(labels, dict) else labels)
+    return lambda: tf.data.Dataset.from_tensors(({"x": np.zeros(count)}, labels))
 
+
+def test_labels_are_one_for_each_row_or_one_hot(tmp_path: Path) -> None:
     model = est.Estimator(line.model_fn, tmp_path)
-    assert sample.take(model, rows(np.array([[2], [1]])), 9).labels.tolist() == [2, 1]
-    with pytest.raises(est.errors.InputError, match=r"one label.*shape \[3\].*one-hot"):
-        sample.take(model, rows(np.eye(3)), 9)
+    for labels in (np.array([[2], [1]]), np.eye(3)[[2, 1]], {"only": np.array([2, 1])}):
+        (taken,) = sample.take(model, rows_with(labels), 9)
+        assert taken.labels.tolist() == [2, 1] and taken.title == ""
+
+
+def test_each_of_several_labels_has_its_own_answers(tmp_path: Path) -> None:
+    model = est.Estimator(line.model_fn, tmp_path)
+    labels = {"price": np.array([[0.5], [1.5]]), "kinds": np.array([[1, 1], [0, 1]])}
+    price, first, second = sample.take(model, rows_with(labels), 9)
+    assert [one.title for one in (price, first, second)] == ["price", "kinds 0", "kinds 1"]
+    assert price.labels.tolist() == [0.5, 1.5] and second.labels.tolist() == [1, 1]
+    said = {
+        ("price", "predictions"): np.array([[0.4], [1.6]]),
+        ("kinds", "probabilities"): np.array([[0.9, 0.8], [0.3, 0.6]]),
+    }
+    assert list(price.of_answers(said)) == ["predictions"]
+    judged = classification.judge(first.labels, first.of_answers(said))
+    assert judged is not None and judged.accuracy == 1.0
+    assert judged.probabilities is not None
+    assert judged.probabilities[:, 1].tolist() == [0.9, 0.3]
+
+
+def test_more_labels_than_can_be_shown_are_refused(tmp_path: Path) -> None:
+    model = est.Estimator(line.model_fn, tmp_path)
+    with pytest.raises(sample.NotJudgedError, match=r"labels of shape \[9\]"):
+        sample.take(model, rows_with(np.ones([2, 9])), 9)
+
+
+def test_many_classes_are_told_by_their_most_frequent_mistakes() -> None:
+    truth = np.array([0, 0, 0, 40, 40, 7])
+    judged = classification.judge(truth, {"class_ids": np.array([1, 1, 0, 39, 40, 7])[:, None]})
+    assert judged is not None and classification.roc_curves(judged) == []
+    first, second = classification.mistakes(judged, 20)
+    assert (first.truth, first.answer, first.rows) == ("0", "1", 2)
+    assert first.share == pytest.approx(2 / 3) and second.truth == "40"
 
 
 def test_labels_that_look_like_numbers_are_names_where_the_model_has_them() -> None:
@@ -124,3 +158,17 @@ def test_slices_are_values_or_bands() -> None:
     }
     bands = [s for s in sliced if s.column == "age"]
     assert len(bands) == 4 and sum(s.rows for s in bands) == 40
+
+
+def test_missing_numbers_are_a_slice_of_their_own() -> None:
+    age = np.array([1.0, np.nan, 2.0, np.nan])
+    sliced = importance.slices(Sample({"age": age}, np.zeros(4)), np.array([1.0, 0.0, 1.0, 0.0]))
+    assert {(s.value, s.rows, s.score) for s in sliced} == {
+        ("1.0", 1, 1.0), ("2.0", 1, 1.0), ("missing", 2, 0.0)
+    }  # fmt: skip
+
+
+def test_of_many_words_the_most_frequent_are_slices() -> None:
+    words = np.array([f"w{k}" for k in range(20)] + ["often"] * 3 + ["twice"] * 2)
+    sliced = importance.slices(Sample({"word": words}, np.zeros(25)), np.ones(25))
+    assert [(s.value, s.rows) for s in sliced] == [("often", 3), ("twice", 2)]

@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimand.estimator.estimator import Estimator
 from estimand.report import classification, regression, sample
 from estimand.report.history import History
+from estimand.report.judgement import judge
 from estimand.report.sample import Sample
 
 Judged = classification.Judged | regression.Judged
@@ -22,27 +23,37 @@ _LONGEST = 80
 
 def record(estimator: Estimator, input_fn: Callable[..., Any], rows: int, item: History) -> None:
     """Write into the default summary writer what the checkpoints answer to the same rows."""
-    taken = sample.take(estimator, input_fn, rows)
+    try:
+        parts = sample.take(estimator, input_fn, rows)
+    except sample.NotJudgedError as error:
+        tf.summary.text("worst_answers", str(error))
+        return
+    for taken in parts:
+        _record_part(estimator, taken, item)
+
+
+def _record_part(estimator: Estimator, taken: Sample, item: History) -> None:
     judged: Judged | None = None
     for checkpoint in item.checkpoints:
         if checkpoint.problem is None:
-            path = f"{item.directory}/{checkpoint.name}"
-            said = sample.answers(estimator, taken, path)
-            judged = classification.judge(taken.labels, said) or regression.judge(
-                taken.labels, said
-            )
-            if isinstance(judged, classification.Judged):
-                _precision_and_recall(judged, checkpoint.step)
+            said = sample.answers(estimator, taken, f"{item.directory}/{checkpoint.name}")
+            judged = judge(taken, said)
+            if isinstance(judged, classification.Judged) and judged.is_finite.all():
+                _precision_and_recall(_tag("precision_recall", taken), judged, checkpoint.step)
     if judged is not None:
         _worst_rows(taken, judged, item.checkpoints[-1].step)
 
 
-def _precision_and_recall(judged: classification.Judged, step: int) -> None:
+def _tag(what: str, taken: Sample) -> str:
+    return f"{what}/{taken.title}" if taken.title else what
+
+
+def _precision_and_recall(tag: str, judged: classification.Judged, step: int) -> None:
     from tensorboard.plugins.pr_curve import summary as pr_curve
 
     for name, is_it, probability in classification.against_the_rest(judged):
         given = np.clip(probability.astype(np.float64), 0.0, 1.0)  # rounding may leave [0, 1]
-        made = pr_curve.pb(f"precision_recall/{name}", is_it.astype(bool), given)
+        made = pr_curve.pb(f"{tag}/{name}", is_it.astype(bool), given)
         tf.summary.experimental.write_raw_pb(made.SerializeToString(), step)
 
 
@@ -55,12 +66,16 @@ def _worst_rows(taken: Sample, judged: Judged, step: int) -> None:
     lines = [[*columns, *heading], ["---"] * (len(columns) + len(heading))]
     for row, said in zip(rows, told, strict=True):
         lines.append([*(_shown(values[row]) for values in columns.values()), *said])
-    tf.summary.text("worst_answers", "\n".join(f"| {' | '.join(line)} |" for line in lines), step)
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    tf.summary.text(_tag("worst_answers", taken), table, step)
     each = "\n".join(f"{number}. {', '.join(said)}" for number, said in enumerate(told, start=1))
     about = f"{', '.join(heading)} of each:\n\n{each}"
     for name, values in taken.features.items():
         if values.ndim == 4 and values.shape[-1] in _COLORS:
-            images, tag = _from_0_to_1(values[rows]), f"worst_answers/{name or 'image'}"
+            images, tag = (
+                _from_0_to_1(values[rows]),
+                f"{_tag('worst_answers', taken)}/{name or 'image'}",
+            )
             tf.summary.image(tag, images, step, max_outputs=_WORST, description=about)
 
 
