@@ -263,14 +263,26 @@ def read_timed_scalars(directory_or_file: str | os.PathLike[str]) -> Iterator[Ti
                 yield TimedScalar(value.tag, event.step, event.wall_time, number)
 
 
-def read_starts(directory: str | os.PathLike[str]) -> list[tuple[int, float]]:
-    """The step and the time (seconds since 1970) of each start of a training."""
-    start = tf.compat.v1.SessionLog.START
-    return [
-        (event.step, event.wall_time)
-        for event in _all_events(directory)
-        if event.HasField("session_log") and event.session_log.status == start
-    ]
+class StartOfTraining(NamedTuple):
+    """A process began with training, or went on; `step` is the first that it made."""
+
+    step: int
+    seconds: float  # since 1970
+    reached: int  # the last step that the process before it told of
+
+
+def read_starts(directory: str | os.PathLike[str]) -> list[StartOfTraining]:
+    """Each start of a training, in their order."""
+    starts: list[StartOfTraining] = []
+    reached = 0
+    for event in _all_events(directory):
+        if event.HasField("session_log"):
+            if event.session_log.status == tf.compat.v1.SessionLog.START:
+                starts.append(StartOfTraining(event.step, event.wall_time, reached))
+                reached = 0
+        elif event.HasField("summary"):
+            reached = max(reached, event.step)
+    return starts
 
 
 def _all_events(directory_or_file: str | os.PathLike[str]) -> Iterator[Any]:

@@ -11,6 +11,7 @@ from estimand.report import classification, regression
 from estimand.report.classification import Points
 from estimand.report.history import Curve
 from estimand.report.importance import Importance
+from estimand.report.weights import Weight
 
 COLOURS = ("#4c78d8", "#e4572e", "#2a9d63", "#9a60b4", "#d8973c", "#3aa6b9", "#c44e7a", "#7a8450")
 _GREY = "rgba(128,128,128,0.25)"
@@ -120,7 +121,7 @@ def residuals(judged: regression.Judged) -> tuple[Any, Any]:
         x=[low, high], y=[low, high], mode="lines", line={"color": "#888", "dash": "dot"},
         hoverinfo="skip", showlegend=False,
     )  # fmt: skip
-    against.add_scattergl(
+    against.add_scatter(
         x=judged.truth[chosen].tolist(), y=judged.answer[chosen].tolist(), mode="markers",
         marker={"color": COLOURS[0], "size": 4, "opacity": 0.5}, showlegend=False,
     )  # fmt: skip
@@ -153,6 +154,19 @@ def importances(ranking: Sequence[Importance], what: str) -> Any:
     )
     figure.update_yaxes(type="category")
     return _laid_out(figure, x=what, height=max(220, 60 + 28 * len(shown)))
+
+
+def weights(largest: Sequence[Weight]) -> Any:
+    """What a linear model adds for each value, the largest at the top."""
+    go = _graph_objects()
+    shown = list(reversed(largest))
+    labels = [f"{one.column} {one.value}".strip() for one in shown]
+    colours = [COLOURS[0] if one.weight >= 0 else COLOURS[1] for one in shown]
+    figure = go.Figure(
+        go.Bar(x=[one.weight for one in shown], y=labels, orientation="h", marker_color=colours)
+    )
+    figure.update_yaxes(type="category")
+    return _laid_out(figure, x="weight", height=max(220, 60 + 22 * len(shown)))
 
 
 def time_spent(runs: Mapping[str, Mapping[str, float]], kinds: Sequence[str]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,14 +26,6 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Start:
-    """A process began, or went on, with training; `step` is the first that it made."""
-
-    step: int
-    seconds: float
-
-
-@dataclass(frozen=True)
 class Checkpoint:
     """A checkpoint that is left, with what evaluations said of its step."""
 
@@ -42,6 +34,7 @@ class Checkpoint:
     bytes: int
     problem: str | None
     metrics: dict[str, float]
+    is_last_of_a_call: bool | None = None  # None: not known, as of tf.estimator's
 
 
 @dataclass(frozen=True)
@@ -60,7 +53,7 @@ class History:
     directory: str
     training: dict[str, Curve]
     evaluations: dict[str, dict[str, Curve]]  # by name of the evaluation; "" has none
-    starts: list[Start]
+    starts: list[events.StartOfTraining]
     checkpoints: list[Checkpoint]
     exports: list[Export]
     settings: dict[str, Any] = field(default_factory=dict)
@@ -110,7 +103,7 @@ def read(model_dir: str | os.PathLike[str], name: str | None = None) -> History:
         directory=directory,
         training=_curves(directory),
         evaluations={key: curves for key, curves in evaluations.items() if curves},
-        starts=_starts(directory),
+        starts=events.read_starts(directory),
         checkpoints=_checkpoints(directory, evaluations.get("", {})),
         exports=_exports(os.path.join(directory, "export")),
         settings=_settings(directory),
@@ -122,6 +115,27 @@ def read(model_dir: str | os.PathLike[str], name: str | None = None) -> History:
             "training. Give the model_dir itself, as in `estimand report runs/census`."
         )
     return history
+
+
+def read_all(model_dirs: Sequence[str | os.PathLike[str]]) -> list[History]:
+    """Several, each once, under names that tell them apart."""
+    directories = list(dict.fromkeys(os.path.abspath(os.fspath(given)) for given in model_dirs))
+    names = distinct_names(directories)
+    return [read(directory, name) for directory, name in zip(directories, names, strict=True)]
+
+
+def distinct_names(directories: Sequence[str]) -> list[str]:
+    """The last parts of different paths, as many as it takes.
+
+    >>> distinct_names(["/runs/a/model", "/runs/b/model"]), distinct_names(["/runs/a", "/runs/b"])
+    (['a/model', 'b/model'], ['a', 'b'])
+    """
+    parts = [directory.split(os.sep) for directory in directories]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(path[-depth:]) for path in parts]
+        if len(set(names)) == len(names):
+            break
+    return names
 
 
 def in_one_level(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -151,10 +165,6 @@ def _curves(directory: str) -> dict[str, Curve]:
     }
 
 
-def _starts(directory: str) -> list[Start]:
-    return [Start(step, seconds) for step, seconds in events.read_starts(directory)]
-
-
 def _checkpoints(directory: str, metrics: dict[str, Curve]) -> list[Checkpoint]:
     sizes = files.file_sizes(directory)
     described = []
@@ -171,6 +181,7 @@ def _checkpoints(directory: str, metrics: dict[str, Curve]) -> list[Checkpoint]:
                     for tag, curve in metrics.items()
                     if step in curve.steps
                 },
+                is_last_of_a_call=(files.read_meta(prefix) or {}).get("complete"),
             )
         )
     return sorted(described, key=lambda checkpoint: checkpoint.step)

@@ -98,11 +98,12 @@ def write(
     'report.html'
     """
     _need_extra()
-    from estimand.report import judgement, runs
+    from estimand.report import judgement, runs, weights
 
-    histories = [history.read(directory) for directory in model_dirs]
+    histories = history.read_all(model_dirs)
     page = _page(histories)
-    page.sections += runs.sections(histories)
+    made_with = {} if estimator is None else estimator._workspace.made_with
+    page.sections += runs.sections(histories, weights.columns_of(made_with.values()))
     if estimator is not None and input_fn is not None:
         page.sections[1:1] = judgement.sections(estimator, input_fn, rows)
     replace_text(os.fspath(path), page.html())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from estimand.engine import time_spent
 from estimand.engine.progress.results import by_importance, foreground
-from estimand.report import figures
+from estimand.report import faults, figures, weights
 from estimand.report.history import History
 from estimand.report.page import Card, Cell, Section, Table
 
@@ -16,24 +18,30 @@ _SPEED = "global_step/sec"
 _RATE = "learning_rate"
 _SMALLER_IS_BETTER = ("loss", "error", "perplexity", "mse", "mae", "rmse")
 _MOST_CARDS = 24
+_MOST_WEIGHTS = 30
 _OF_TIME = (
     "input: steps waited for their batches. starting: input function, tracing, restoring, "
     "compiling. looks: hooks. checkpoints: until training could go on."
 )
 
 
-def sections(histories: list[History]) -> list[Section]:
-    """Evaluations first: they are what a training is judged by."""
+def sections(histories: list[History], columns: Mapping[str, Any]) -> list[Section]:
+    """Evaluations first: they are what a training is judged by.
+
+    Args:
+      columns: feature columns by name, which know what weights stand for.
+    """
     compared = [Section("compared", "Side by side", [_comparison(histories)])]
     return [
         *(compared if len(histories) > 1 else ()),
         Section("evaluation", "Evaluation", list(_evaluation_cards(histories))),
         Section("training", "Training", list(_training_cards(histories)), _of_starts(histories)),
         Section("time", "Where the time went", _time_cards([h for h in histories if h.time_spent])),
-        Section("starts", "Starts", [_starts(item) for item in histories if item.starts]),
+        Section("starts", "Starts and faults", [c for item in histories for c in _events(item)]),
         Section(
             "checkpoints", "Checkpoints", [_checkpoints(h) for h in histories if h.checkpoints]
         ),
+        Section("weights", "Weights", [c for h in histories for c in _weights(h, columns)]),
         Section("exports", "Exports", [_exports(h) for h in histories if h.exports]),
     ]
 
@@ -121,6 +129,14 @@ def _comparison(histories: list[History]) -> Card:
     return Card("The last evaluation of each", table=Table(columns, rows))
 
 
+def _events(item: History) -> Iterable[Card]:
+    if item.starts:
+        yield _starts(item)
+    if wrong := faults.found(item):
+        rows = [[Cell(f"{fault.step:,}"), Cell(fault.what, "long")] for fault in wrong]
+        yield Card(f"{item.name}: faults", table=Table(["step", "what"], rows))
+
+
 def _starts(item: History) -> Card:
     rows = []
     for number, start in enumerate(item.starts):
@@ -139,13 +155,31 @@ def _checkpoints(item: History) -> Card:
     rows = [
         [
             Cell(checkpoint.name, "text"),
-            Cell(f"{checkpoint.bytes / 1e6:,.2f} MB"),
+            Cell(_size(checkpoint.bytes)),
             *(Cell(_number(checkpoint.metrics.get(name))) for name in metrics),
             Cell(checkpoint.problem or "intact"),
         ]
         for checkpoint in item.checkpoints
     ]
     return Card(item.name, table=Table(["checkpoint", "size", *metrics, "state"], rows))
+
+
+def _weights(item: History, columns: Mapping[str, Any]) -> Iterable[Card]:
+    if linear := weights.of_linear_model(item.directory, columns):
+        drawn = figures.as_html(figures.weights(linear[:_MOST_WEIGHTS]))
+        text = f"The largest of {len(linear):,}: what a value adds to the logits, or to the answer."
+        yield Card(f"{item.name}: linear weights", drawn, text=text)
+    rows = [
+        [
+            Cell(layer.name, "text"),
+            Cell(" by ".join(map(str, layer.shape)) or "1"),
+            *(Cell(_number(v)) for v in (layer.mean, layer.spread, layer.least, layer.most)),
+        ]
+        for layer in weights.layers(item.directory)
+    ]
+    if rows:
+        names = ["variable", "shape", "mean", "spread", "least", "most"]
+        yield Card(f"{item.name}: the newest checkpoint", table=Table(names, rows))
 
 
 def _exports(item: History) -> Card:
@@ -178,7 +212,8 @@ def _that_differ(all_parameters: list[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def _best(name: str, histories: list[History]) -> float | None:
-    values = [v for item in histories if (v := item.metrics_at_end().get(name)) is not None]
+    last = [item.metrics_at_end().get(name) for item in histories]
+    values = [value for value in last if value is not None and math.isfinite(value)]
     return (min if smaller_is_better(name) else max)(values) if values else None
 
 
@@ -213,6 +248,18 @@ def _duration(seconds: float | None) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d} h" if hours else f"{minutes}:{rest:02d} min"
+
+
+def _size(count: int) -> str:
+    """As a person says it.
+
+    >>> [_size(count) for count in (823, 4_321, 1_234_567, 12_345_678_901)]
+    ['823 bytes', '4.3 kB', '1.2 MB', '12.3 GB']
+    """
+    for unit, bytes_in_it in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= bytes_in_it:
+            return f"{count / bytes_in_it:,.1f} {unit}"
+    return f"{count} bytes"
 
 
 def _count(value: int | None) -> str:

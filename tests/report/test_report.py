@@ -5,7 +5,9 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,6 +93,17 @@ def test_several_runs_are_compared_and_the_best_marked(tmp_path: Path) -> None:
     assert best == ["0.3", "0.9"]
 
 
+def test_runs_of_one_name_are_told_apart_and_nan_is_never_the_best(tmp_path: Path) -> None:
+    for name, accuracy, loss in (("a", float("nan"), 0.3), ("b", 0.9, float("nan"))):
+        writer = EventWriter.get(tmp_path / name / "run" / "eval")
+        writer.scalars({"accuracy": accuracy, "loss": loss}, 100)
+        writer.close()
+    given = [tmp_path / "a/run", tmp_path / "b/run", tmp_path / "a/run/"]
+    text = Path(est.report.write(tmp_path / "r.html", given)).read_text()
+    assert re.findall(r'<td class="best">([^<]*)</td>', text) == ["0.3", "0.9"]
+    assert re.findall(r'<td class="text">([^<]*)</td>', text)[:2] == ["a/run", "b/run"]
+
+
 def test_page_says_where_the_time_of_each_run_went(
     trained: tuple[est.Estimator, Path], tmp_path: Path
 ) -> None:
@@ -148,3 +161,54 @@ def test_every_picture_is_drawn_in_a_browser_without_a_network(
         assert [url for url in page.asked if not url.startswith(("file:", "data:", "blob:"))] == []
     finally:
         page.close()
+
+
+def test_answers_of_several_heads_are_judged_one_by_one(tmp_path: Path) -> None:
+    def two_labels(mode: str) -> tf.data.Dataset:
+        def named(features: object, label: tf.Tensor) -> object:
+            return features, {"yes": label, "number": tf.cast(label, tf.float32)}
+
+        return input_fn(mode).map(named)
+
+    head = est.MultiHead([est.BinaryClassHead(name="yes"), est.RegressionHead(name="number")])
+    column = est.feature_column.numeric_column("x")
+    config = est.RunConfig(tf_random_seed=1, progress=False)
+    model = est.DNNEstimator(head, [4], [column], str(tmp_path / "run"), config=config)
+    model.train(two_labels, max_steps=10)
+    path = est.report.write(tmp_path / "r.html", [model.model_dir], model, two_labels)
+    page = Path(path).read_text()
+    for title in ("right and wrong: yes", "right and wrong: number", "Confusion", "Errors"):
+        assert title in page
+    est.report.write_board(model.model_dir, model, two_labels)
+
+
+@pytest.mark.parametrize("kind", [est.LinearClassifier, est.LinearRegressor])
+def test_answers_that_are_no_numbers_are_left_out_and_told(kind: type, tmp_path: Path) -> None:
+    def without(share: float) -> Callable[[str], tf.data.Dataset]:
+        def lose(features: Any, label: tf.Tensor) -> Any:
+            kept = tf.linspace(0.0, 1.0, tf.size(features["x"])) >= share
+            return {"x": tf.where(kept, features["x"], np.nan)}, label
+
+        return lambda mode: input_fn(mode).map(lose)
+
+    column = est.feature_column.numeric_column("x")
+    config = est.RunConfig(tf_random_seed=1, progress=False)
+    model = kind([column], str(tmp_path / "run"), config=config).train(input_fn, max_steps=1)
+    for share, told in (
+        (0.5, "100 answers are no finite numbers"),
+        (2.0, "None of the model&#39;s answers is a finite number."),
+    ):
+        path = est.report.write(tmp_path / "r.html", [model.model_dir], model, without(share))
+        assert told in Path(path).read_text()
+        est.report.write_board(model.model_dir, model, without(share))
+
+
+def test_input_that_cannot_be_judged_is_said_on_the_page(
+    trained: tuple[est.Estimator, Path], tmp_path: Path
+) -> None:
+    def sparse(mode: str) -> tf.data.Dataset:
+        return input_fn(mode).map(lambda f, y: ({**f, "s": tf.sparse.from_dense(f["x"])}, y))
+
+    estimator, model_dir = trained
+    page = Path(est.report.write(tmp_path / "r.html", [model_dir], estimator, sparse)).read_text()
+    assert "Not judged" in page and "model.ckpt-40" in page
