@@ -64,5 +64,8 @@ def is_broken(link: str, page: Page, pages: dict[Path, Page]) -> bool:
 
 if __name__ == "__main__":
     wrong = faults(Path(sys.argv[1]))
-    print("\n".join(wrong) or f"The site is in {sys.argv[1]}/; open {sys.argv[1]}/index.html.")
+    # Browsers refuse the search its script in pages that are read from the disk.
+    told = f"The site is in {sys.argv[1]}/; open {sys.argv[1]}/index.html."
+    with_search = f"With search: python3 -m http.server --directory {sys.argv[1]}"
+    print("\n".join(wrong or [told, with_search]))
     sys.exit(bool(wrong))
