@@ -95,8 +95,8 @@ extras-install: $(READY_FOR_EXTRAS)
 
 extras: $(READY_FOR_EXTRAS)
 	@env -u PYTHONDONTWRITEBYTECODE $(VENV_EXTRAS)/bin/python -m pytest -m extras -rs \
-	  tests/batch tests/cluster/test_on_ray.py tests/tuning tests/tracking tests/explaining \
-	  tests/docs/test_extras.py $(ARGS)
+	  tests/batch tests/cluster/test_on_ray.py tests/cluster/test_ray_nodes.py tests/tuning \
+	  tests/tracking tests/explaining tests/docs/test_extras.py $(ARGS)
 
 # make test attacks the default front only: a server for each front takes its time.
 attacks: $(READY)

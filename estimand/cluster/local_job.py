@@ -117,7 +117,8 @@ class LocalJob:
 
     def _restart(self, task: Task, code: int) -> bool:
         """Start again what a failure has undone; False if it has failed too often."""
-        again = self._undone_by(task)
+        lost = [other for other in self._configs if self.place.has_lost(other)]
+        again = self._undone_by(task, moves=task in lost)
         # Those that go down together have one count: any of them may be the first to notice.
         failures = self._failures[again[0]] = self._failures.get(again[0], 0) + 1
         if failures > self.restarts:
@@ -130,15 +131,21 @@ class LocalJob:
         self._end(others, self.grace_secs)
         if self._received:
             return True  # the loop sees to it
+        if lost:
+            self._say(f"The machine of {', '.join(map(str, lost))} is lost: another is looked for.")
+            self._configs = self.place.tf_configs(self.cluster)
         for restarted in again:
             self._ended.discard(restarted)
             self._start(restarted)
         return True
 
-    def _undone_by(self, task: Task) -> list[Task]:
-        """A worker that serves, and an evaluator, are lost alone; else all that train together."""
+    def _undone_by(self, task: Task, moves: bool) -> list[Task]:
+        """A worker that serves, and an evaluator, are lost alone; else all that train together.
+
+        They know each other by address: a worker that is to be at another one is no exception.
+        """
         alone = task.role == TaskType.EVALUATOR or (
-            task.role == TaskType.WORKER and self.cluster.has_servers
+            task.role == TaskType.WORKER and self.cluster.has_servers and not moves
         )
         if alone:
             return [task]

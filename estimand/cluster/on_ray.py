@@ -1,8 +1,8 @@
 """The processes of a cluster in a Ray cluster: each beside an actor that starts and watches it.
 
 An actor says at which address its machine is reached, so that every TF_CONFIG can be written before
-the first process starts. Should it die, or the one who launched it, its process dies with it. Needs
-`estimand[ray]`.
+the first process starts. Should it die, or the one who launched it, its process dies with it; one
+that was lost with its machine has a successor on another one. Needs `estimand[ray]`.
 """
 
 from __future__ import annotations
@@ -53,22 +53,38 @@ class OnRay:
             self._ray.shutdown()
 
     def tf_configs(self, cluster: ClusterDescription) -> dict[Task, str]:
+        """Asked again, it finds another machine for each process whose own is lost."""
         tasks = cluster.tasks()
-        self._connect(len(tasks))
+        if not self._hosts:
+            self._connect(len(tasks))
         # Several calls at a time: a process is signalled while its output is waited for.
         actor = self._ray.remote(max_concurrency=4, num_cpus=self._cpus)(Host)
-        self._hosts = {task: actor.remote() for task in tasks}
-        asked = [host.address.remote() for host in self._hosts.values()]
+        found: dict[Task, str] = {}
+        while missing := [task for task in tasks if task not in found]:
+            self._hosts |= {task: actor.remote() for task in missing if task not in self._hosts}
+            asked = {task: self._hosts[task].address.remote() for task in missing}
+            for task, answer in asked.items():
+                try:
+                    found[task] = self._ray.get(answer, timeout=_SECONDS_FOR_ROOM)
+                except self._ray.exceptions.GetTimeoutError:
+                    raise self._no_room(len(tasks)) from None
+                except self._ray.exceptions.RayActorError:
+                    self._ray.kill(self._hosts.pop(task))  # it may only be out of reach
+        return {task: cluster.tf_config(task, found.__getitem__) for task in tasks}
+
+    def has_lost(self, task: Task) -> bool:
         try:
-            found = self._ray.get(asked, timeout=_SECONDS_FOR_ROOM)
-        except self._ray.exceptions.GetTimeoutError:
-            raise ClusterError(
-                f"The Ray cluster has no room for {len(tasks)} processes of {self._cpus:g} CPUs: "
-                f"it did not start them within {_SECONDS_FOR_ROOM:.0f} s. It has "
-                f"{self._ray.cluster_resources().get('CPU', 0):g} CPUs."
-            ) from None
-        addresses = dict(zip(tasks, found, strict=True))
-        return {task: cluster.tf_config(task, addresses.__getitem__) for task in tasks}
+            self._ray.get(self._hosts[task].address.remote())
+        except self._ray.exceptions.RayActorError:
+            return True
+        return False
+
+    def _no_room(self, count: int) -> ClusterError:
+        return ClusterError(
+            f"The Ray cluster has no room for {count} processes of {self._cpus:g} CPUs: "
+            f"it did not start them within {_SECONDS_FOR_ROOM:.0f} s. It has "
+            f"{self._ray.cluster_resources().get('CPU', 0):g} CPUs."
+        )
 
     def _connect(self, count: int) -> None:
         if not self._begun_here:
@@ -92,14 +108,15 @@ class Host:
     """An actor: starts a program on its machine, with its interpreter, and hands on its output."""
 
     def __init__(self) -> None:
-        self._guard = Guard()
-        self._child: Child | None = None
-
-    def address(self) -> str:
         import ray
 
+        self._guard = Guard()
+        self._child: Child | None = None
         host = ray.util.get_node_ip_address()
-        return f"{f'[{host}]' if ':' in host else host}:{free_ports(1)[0]}"
+        self._address = f"{f'[{host}]' if ':' in host else host}:{free_ports(1)[0]}"
+
+    def address(self) -> str:
+        return self._address
 
     def start(self, arguments: Sequence[str], environ: Mapping[str, str], folder: str) -> None:
         if os.path.isdir(folder):

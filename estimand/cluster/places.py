@@ -37,6 +37,10 @@ class Place(Protocol):
 
     def tf_configs(self, cluster: ClusterDescription) -> dict[Task, str]: ...
 
+    def has_lost(self, task: Task) -> bool:
+        """Whether the machine is gone: `tf_configs` then has another address for it."""
+        ...
+
     def start(self, task: Task, command: Sequence[str], environ: Mapping[str, str]) -> AnyChild: ...
 
 
@@ -63,6 +67,9 @@ class Here:
 
     def tf_configs(self, cluster: ClusterDescription) -> dict[Task, str]:
         return local_tf_configs(cluster)
+
+    def has_lost(self, task: Task) -> bool:
+        return False
 
     def start(self, task: Task, command: Sequence[str], environ: Mapping[str, str]) -> AnyChild:
         if not self._modules:

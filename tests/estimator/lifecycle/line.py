@@ -40,10 +40,10 @@ def model_fn(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
     return est.EstimatorSpec(mode, predictions={"y": y}, loss=loss, train_op=train_op)
 
 
-def weight_after(steps: int) -> float:
+def weight_after(steps: int, rows_per_step: int = ROWS_PER_BATCH) -> float:
     w = 0.0
     for step in range(steps):
-        rows = np.arange(ROWS_PER_BATCH) + step * ROWS_PER_BATCH
+        rows = np.arange(rows_per_step) + step * rows_per_step
         x, y = X[rows % len(X), 0], Y[rows % len(X), 0]
         w -= RATE * float(np.mean(2 * (w * x - y) * x))
     return w
