@@ -80,6 +80,17 @@ def guess(trace: Trace) -> str:
     return SINGLE_THREAD if parameters <= _SMALL_MODEL_PARAMETERS else PLAIN
 
 
+def of_reading(trace: Trace, of_training: str | None) -> str:
+    """Of evaluations and predictions, given what runs the steps of the training (None: not known).
+
+    They are too short to try anything out. oneDNN's kernels, where training took them, are as much
+    faster for them; what else there is to choose depends on the size of their batches, too.
+    """
+    if of_training == ONEDNN and tf_private.onednn_kernels_to_ask_for():
+        return ONEDNN if gates.device_problem(trace) is None else PLAIN
+    return guess(trace)
+
+
 def by_rule(program: StepProgram, supply: Supply | None, steps_to_go: int | None) -> str:
     """For runs that are to come out the same each time: what size and ops of the model say.
 

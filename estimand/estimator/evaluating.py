@@ -31,7 +31,7 @@ from estimand.estimator.reading import (
     newest_checkpoint,
     wait_for_files,
 )
-from estimand.estimator.run_context import model_seed
+from estimand.estimator.run_context import block_mode_of_training, model_seed
 from estimand.estimator.workspace import Workspace
 from estimand.evaluation.evaluate import run_evaluation
 from estimand.export.deriving import TrainedOn
@@ -95,7 +95,13 @@ def _evaluate(
         opened = _opened(workspace, given.element_spec, seed, checkpoint_path, as_they_are, reading)
         model, trace, path = opened
         return path, run_evaluation(
-            model, trace, feeder, steps=steps, hooks=hooks, progress=progress
+            model,
+            trace,
+            feeder,
+            steps=steps,
+            hooks=hooks,
+            progress=progress,
+            of_training=block_mode_of_training(workspace),
         )
 
 

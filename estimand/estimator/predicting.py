@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.modes import ModeKeys
 from estimand.core.tracebacks import folded
+from estimand.engine import block_mode
 from estimand.engine.checkpoints import initialization
 from estimand.engine.eager.run import EagerTrace
 from estimand.engine.eager.session import EagerSession
@@ -21,7 +22,7 @@ from estimand.engine.model_dir import RunRecord
 from estimand.engine.running import faults
 from estimand.estimator import eagerly
 from estimand.estimator.reading import filled_trace, model_to_read, wait_for_files
-from estimand.estimator.run_context import engine_scope, model_seed
+from estimand.estimator.run_context import block_mode_of_training, engine_scope, model_seed
 from estimand.estimator.workspace import Workspace
 from estimand.evaluation import predict as prediction
 from estimand.inputs.contract import ModelInput
@@ -109,8 +110,9 @@ def _start(
         reading.enter_context(model.let_write(trace))
         initialization.start_locals(trace, TracedSession(trace))
         chosen = prediction.selected_predictions(trace, predict_keys)
-        key = f"predict {list(map(repr, chosen)) if isinstance(chosen, dict) else ''}"
-        program = model.program(trace, key, lambda: prediction.PredictProgram(trace, chosen))
+        mode = block_mode.of_reading(trace, block_mode_of_training(workspace))
+        key = f"predict {mode} {list(map(repr, chosen)) if isinstance(chosen, dict) else ''}"
+        program = model.program(trace, key, lambda: prediction.PredictProgram(trace, chosen, mode))
     feeder = open_feeder(given.dataset, given.unpack, with_labels=False, keep_alive=given)
     all_hooks = [*hooks, *(trace.spec.prediction_hooks or ())]
     if all_hooks:

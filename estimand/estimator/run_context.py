@@ -68,6 +68,12 @@ def model_seed(workspace: Workspace, record: RunRecord) -> int:
     return record.random_seed
 
 
+def block_mode_of_training(workspace: Workspace) -> str | None:
+    """How steps of the training are run: as pinned, or as it chose; None: it did not yet."""
+    pinned = workspace.config.block_mode
+    return RunRecord.load(workspace.model_dir).block_mode if pinned == "auto" else pinned
+
+
 @contextlib.contextmanager
 def in_use(workspace: Workspace, saver: ModelSaver, interrupts: Interrupts) -> Iterator[None]:
     """Make these known to evaluations during training, and in the end let the saver finish.

@@ -15,7 +15,6 @@ from estimand.engine.feeding.feeder import Feeder
 from estimand.engine.hook_calls.runner import HookRunner
 from estimand.engine.hook_calls.session import TracedSession
 from estimand.engine.progress.progress import Progress
-from estimand.engine.running.compiled import PLAIN
 from estimand.engine.running.program import StepProgram
 from estimand.engine.tracing.live_model import LiveModel
 from estimand.engine.tracing.metrics import GLOBAL_STEP
@@ -28,16 +27,17 @@ _log = logging.getLogger("tensorflow")
 _MOST_BATCHES_PER_CALL = 200
 
 
-def evaluation_program(model: LiveModel, trace: Trace) -> StepProgram:
+def evaluation_program(model: LiveModel, trace: Trace, of_training: str | None) -> StepProgram:
     """The compiled evaluation step of a trace, made once."""
     assert trace.metrics is not None
     updates = trace.metrics.updates()
 
+    mode = block_mode.of_reading(trace, of_training)
+
     def make() -> StepProgram:
-        mode = PLAIN if trace.distribution.is_strategy else block_mode.guess(trace)
         return StepProgram(trace, updates, trace.spec.loss, block_mode=mode)
 
-    return model.program(trace, "evaluate", make)
+    return model.program(trace, f"evaluate {mode}", make)
 
 
 def run_evaluation(
@@ -48,11 +48,15 @@ def run_evaluation(
     steps: int | None,
     hooks: Sequence[Any],
     progress: bool | None,
+    of_training: str | None = None,
 ) -> dict[str, Any]:
-    """Run the metrics of `trace` over the input, on the variables as they are now."""
+    """Run the metrics of `trace` over the input, on the variables as they are now.
+
+    `of_training`: the block mode of the training, if there is one.
+    """
     assert trace.metrics is not None
     session = TracedSession(trace, feeder.next_batch)
-    program = evaluation_program(model, trace)
+    program = evaluation_program(model, trace, of_training)
     all_hooks = [adopt(h) for h in (*hooks, *(trace.spec.evaluation_hooks or ()))]
     runner = HookRunner(all_hooks, session)
     runner.begin()

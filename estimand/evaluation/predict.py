@@ -16,7 +16,6 @@ import tensorflow as tf
 
 from estimand.core.errors import SpecError
 from estimand.core.names import did_you_mean
-from estimand.engine import block_mode
 from estimand.engine.feeding.feeder import Feeder
 from estimand.engine.feeding.supply import Supply
 from estimand.engine.hook_calls.runner import ALSO, HookRunner
@@ -58,15 +57,15 @@ def selected_predictions(trace: BuiltModel, predict_keys: Any) -> Any:
 class PredictProgram:
     """Compiled prediction of one trace and one choice of keys."""
 
-    def __init__(self, trace: Trace, predictions: Any) -> None:
+    def __init__(self, trace: Trace, predictions: Any, block_mode: str) -> None:
         self._trace = trace
+        self.block_mode = block_mode
         self.keys = list(predictions) if isinstance(predictions, dict) else None
         tensors = list(predictions.values()) if self.keys is not None else [predictions]
         # A prediction that is one of the inputs must become a tensor of its own to be fetched.
         inputs = {id(t) for t in trace.inputs}
         with trace.as_default():
             self.tensors = [tf.identity(t) if id(t) in inputs else t for t in tensors]
-        self._single_threaded = block_mode.guess(trace) == SINGLE_THREAD
         # Only arrays that differ in nothing but their first dimension can be joined.
         self.joinable = all(
             t.shape.rank is not None and t.shape.rank > 0 and t.shape[1:].is_fully_defined()
@@ -106,8 +105,8 @@ class PredictProgram:
 
     def _mode(self, counted: bool) -> str:
         # The single-threaded executor cannot wait for an optional element.
-        possible = self._single_threaded and (counted or not self.joinable)
-        return SINGLE_THREAD if possible else PLAIN
+        waits = self.joinable and not counted
+        return PLAIN if waits and self.block_mode == SINGLE_THREAD else self.block_mode
 
     def _step(self, batch: Sequence[tf.Tensor], counted: bool) -> list[tf.Tensor]:
         rewrite = rewrite_for(self._mode(counted))
@@ -186,7 +185,7 @@ def predict_with_hooks(
 ) -> Iterator[tuple[np.ndarray, ...]]:
     """One batch at a time, with hooks around each."""
     runner = HookRunner([adopt(h) for h in hooks], TracedSession(trace, feeder.next_batch))
-    steps = StepProgram(trace, [], program.tensors[0])
+    steps = StepProgram(trace, [], program.tensors[0], block_mode=program.block_mode)
     runner.begin()
     runner.after_create_session(0)
     done = 0
