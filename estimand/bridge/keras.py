@@ -23,13 +23,15 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.bridge import first_weights
 from estimand.bridge.keras_model_fn import KerasModelFn
 from estimand.bridge.keras_names import optimizer_name
 from estimand.bridge.keras_optimizers import optimizer_maker
-from estimand.bridge.keras_weights import as_checkpoint, load, note_architecture
+from estimand.bridge.keras_weights import as_checkpoint, load, note_architecture, values_by_name
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
 from estimand.core.tf_private import kerases
+from estimand.engine.warm_start.settings import WarmStartSettings
 from estimand.estimator.estimator import Estimator
 
 __all__ = ["as_checkpoint", "load", "model_to_estimator"]
@@ -103,25 +105,30 @@ def model_to_estimator(
         export_outputs=export_outputs,
         train_scope="training/" if isinstance(chosen, V1InKeras) else None,
     )
-    estimator = KerasEstimator(
-        model_fn, model_dir=model_dir, config=config, warm_start_from=warm_start_from
-    )
-    note_architecture(model, estimator.model_dir)
-    return estimator
+    return KerasEstimator(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
 
 def _of_keras_2(model: Any, of_estimator: dict[str, Any], **settings: Any) -> Estimator:
     from estimand.bridge.keras2_model_fn import Keras2ModelFn
 
-    estimator = KerasEstimator(Keras2ModelFn(model, **settings), **of_estimator)
-    note_architecture(model, estimator.model_dir)
-    return estimator
+    return KerasEstimator(Keras2ModelFn(model, **settings), **of_estimator)
 
 
 class KerasEstimator(Estimator):
     """What `model_to_estimator` returns."""
 
     _brings_weights = True
+
+    def __init__(self, model_fn: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(model_fn, *args, **kwargs)
+        self._starts_with_the_model = self._warm_start_settings is None
+        if self._starts_with_the_model and self._config.is_chief and model_fn.first_values:
+            # For who asks: the model function itself brings the values, of all variables, and
+            # also after the files have been removed.
+            self._warm_start_settings = WarmStartSettings(
+                first_weights.kept(self.model_dir, model_fn)
+            )
+        note_architecture(model_fn.model, self.model_dir)
 
     def export_saved_model(
         self,
@@ -143,22 +150,26 @@ class KerasEstimator(Estimator):
         with contextlib.ExitStack() as stack:
             if self._is_untrained() and len(args) < 2 and not kwargs.get("checkpoint_path"):
                 folder = stack.enter_context(tempfile.TemporaryDirectory())
-                kwargs["checkpoint_path"] = as_checkpoint(self._keras_model, folder)
+                path = os.path.join(folder, "model.ckpt-0")
+                kwargs["checkpoint_path"] = first_weights.write(path, self._first_values())
             return super().export_saved_model(
                 export_dir_base, serving_input_receiver_fn, assets_extra, *args, **kwargs
             )
 
     def _is_untrained(self) -> bool:
         return (
-            self._warm_start_settings is None
-            and self._keras_model.built
+            self._starts_with_the_model
+            and self._given_model_fn.model.built
             and self.latest_checkpoint() is None
         )
 
+    def _first_values(self) -> Mapping[str, Any]:
+        given = self._given_model_fn
+        return given.first_values or values_by_name(given.model)
+
     @property
-    def _keras_model(self) -> Any:
-        model_fn: Any = self._model_fn
-        return model_fn.model
+    def _given_model_fn(self) -> Any:
+        return self._model_fn
 
 
 def _the_model(

@@ -43,12 +43,16 @@ class Keras2ModelFn:
         self._metric_names_map = metric_names_map
         self._export_outputs = export_outputs
         self._make = maker(model, custom_objects)
-        self._first_values = values_by_name(model, self._make)
+        self.first_values = values_by_name(model, self._make)
+
+    def begin_with(self, values: Mapping[str, Any]) -> None:
+        """These instead of what the model had when it was given."""
+        self.first_values.update({name: value.numpy() for name, value in values.items()})
 
     def __call__(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
         features, weights = without_weights(features)
         training = mode == ModeKeys.TRAIN
-        with keras2_models.starting_from(self._first_values):
+        with keras2_models.starting_from(self.first_values):
             model = self._make()
             outputs = model(_inputs(model, features), training=training)
         predictions = _named(model, outputs)

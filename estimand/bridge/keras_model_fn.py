@@ -63,6 +63,15 @@ class KerasModelFn:
             self._first_values = [v.value.read_value() for v in self.model.variables]
         self._names = keras_names.variable_names(self.model)
 
+    @property
+    def first_values(self) -> dict[str, tf.Tensor]:
+        """The weights to begin with, by name; none of a model that has not been called yet."""
+        return dict(zip(self._names, self._first_values, strict=True))
+
+    def begin_with(self, values: Mapping[str, tf.Tensor]) -> None:
+        """These instead of what the model had when it was given."""
+        self._first_values = list({**self.first_values, **values}.values())
+
     def __call__(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
         with self._loan.joined():
             return self._called(features, labels, mode)

@@ -233,17 +233,19 @@ def as_checkpoint(
     folder = os.fspath(directory)
     os.makedirs(folder, exist_ok=True)
     with tf_private.eager_mode():
-        entries = [checkpoints.Entry(*pair) for pair in _values_by_name(model)]
+        entries = [checkpoints.Entry(*pair) for pair in values_by_name(model).items()]
         entries.append(checkpoints.Entry("global_step", tf.constant(np.int64(step))))
         with checkpoints.CheckpointWriter(folder) as writer:
             return writer.save(step, entries, synchronous=True)
 
 
-def _values_by_name(model: Any) -> list[tuple[str, tf.Tensor]]:
-    if kerases.of(model) is kerases.KERAS2:
-        from estimand.bridge.keras2_model_fn import maker, values_by_name
+def values_by_name(model: Any) -> dict[str, tf.Tensor]:
+    """The weights that a model has now, by their names in an estimator."""
+    with tf_private.eager_mode():
+        if kerases.of(model) is kerases.KERAS2:
+            from estimand.bridge import keras2_model_fn as keras2
 
-        values = values_by_name(model, maker(model, None))
-        return [(name, tf.constant(value)) for name, value in values.items()]
-    names = variable_names(model)
-    return [(n, v.value.read_value()) for n, v in zip(names, model.variables, strict=True)]
+            values = keras2.values_by_name(model, keras2.maker(model, None))
+            return {name: tf.constant(value) for name, value in values.items()}
+        names = variable_names(model)
+        return {n: v.value.read_value() for n, v in zip(names, model.variables, strict=True)}

@@ -267,6 +267,22 @@ def weights_in_h5() -> dict[str, Any]:
     }
 
 
+def weights_in_the_model_dir() -> dict[str, Any]:
+    """Saved by Keras itself where `model_to_estimator` looks for weights to begin with."""
+    directory = tempfile.mkdtemp()
+    model = sequential()
+    model.save_weights(f"{directory}/keras/mine.ckpt")
+    estimator = est.keras.model_to_estimator(sequential(), model_dir=directory)
+    (predicted,) = estimator.predict(
+        lambda: tf.data.Dataset.from_tensors(X), None, None, None, False
+    )
+    return {
+        "begins from": estimator._warm_start_settings.ckpt_to_initialize_from[len(directory) :],
+        "predicted": next(iter(predicted.values())).tolist(),
+        "of keras": model.predict(X, verbose=0).tolist(),
+    }
+
+
 def optimizer_of_tensorflow_1() -> dict[str, Any]:
     model = K.Sequential([K.layers.Dense(1, input_shape=(4,), kernel_initializer="ones")])
     model.compile(v1.train.AdamOptimizer(0.1), "mse")
@@ -326,6 +342,7 @@ PROGRAMS = {
     "made in a graph": made_in_a_graph,
     "eagerly": eagerly,
     "weights in H5": weights_in_h5,
+    "weights in the model_dir": weights_in_the_model_dir,
     "optimizer of TensorFlow 1": optimizer_of_tensorflow_1,
     "model functions": model_functions,
     "conversion": conversion,

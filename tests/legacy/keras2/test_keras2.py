@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from estimand.engine.checkpoints.contents import CheckpointContents
@@ -73,6 +74,12 @@ def test_several_inputs_and_outputs(found: dict[str, Any]) -> None:
 def test_a_program_run_eagerly_is_the_same_program(found: dict[str, Any]) -> None:
     assert found["eager"] == found["traced"]
     assert found["eager"]["iteration"] == found["eager"]["global_step"] == 4
+
+
+@pytest.mark.parametrize("found", ["weights in the model_dir"], indirect=True)
+def test_weights_that_keras_saved_into_the_model_dir(found: dict[str, Any]) -> None:
+    assert found["begins from"] == "/keras/mine.ckpt"
+    np.testing.assert_allclose(found["predicted"], found["of keras"], rtol=1e-5)
 
 
 @pytest.mark.parametrize("found", ["weights in H5"], indirect=True)
