@@ -113,11 +113,15 @@ def _start(
         mode = block_mode.of_reading(trace, block_mode_of_training(workspace))
         key = f"predict {mode} {list(map(repr, chosen)) if isinstance(chosen, dict) else ''}"
         program = model.program(trace, key, lambda: prediction.PredictProgram(trace, chosen, mode))
-    feeder = open_feeder(given.dataset, given.unpack, with_labels=False, keep_alive=given)
+    # What a generator gives next may depend on the answers: servers wait in it for requests.
+    live = tf_private.comes_from_generator(given.dataset)
+    feeder = open_feeder(
+        given.dataset, given.unpack, with_labels=False, keep_alive=given, ahead=not live
+    )
     all_hooks = [*hooks, *(trace.spec.prediction_hooks or ())]
     if all_hooks:
         return program, prediction.predict_with_hooks(trace, program, feeder, all_hooks)
-    return program, prediction.predict_batches(program, feeder)
+    return program, prediction.predict_batches(program, feeder, in_groups=not live)
 
 
 def _start_eagerly(

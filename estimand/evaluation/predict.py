@@ -164,8 +164,10 @@ class PredictProgram:
         return sizes, arrays
 
 
-def predict_batches(program: PredictProgram, feeder: Feeder) -> Iterator[tuple[np.ndarray, ...]]:
-    """All batches of the input, in growing groups."""
+def predict_batches(
+    program: PredictProgram, feeder: Feeder, *, in_groups: bool = True
+) -> Iterator[tuple[np.ndarray, ...]]:
+    """All batches of the input, in growing groups, or each when it is asked for."""
     group = 1
     while True:
         try:
@@ -175,9 +177,11 @@ def predict_batches(program: PredictProgram, feeder: Feeder) -> Iterator[tuple[n
         yield from results
         if ended:
             return
+        if not (in_groups and program.joinable):
+            continue
         bytes_per_batch = max(1, sum(a.nbytes for a in results[0]))
         limit = min(_MOST_BATCHES_PER_CALL, max(1, _MOST_BYTES_PER_CALL // bytes_per_batch))
-        group = min(group * 4, limit) if program.joinable else 1
+        group = min(group * 4, limit)
 
 
 def predict_with_hooks(

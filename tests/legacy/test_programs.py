@@ -36,6 +36,10 @@ def test_a_hook_feeds_the_iterator_of_the_input_function(tmp_path: Path) -> None
     assert "all done" in run("fed_iterators.py", str(tmp_path))
 
 
+def test_requests_that_wait_in_a_generator_are_answered_one_by_one(tmp_path: Path) -> None:
+    assert "all done" in run("fast_predict.py", str(tmp_path))
+
+
 def test_a_hook_feeds_each_batch(tmp_path: Path) -> None:
     assert "all done" in run("seq2seq_fed.py", str(tmp_path))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,9 @@ from tensorflow.python.framework import op_def_registry
 # name they were imported, and the methods of v1 Datasets) ends in one of these two methods of
 # `tf.compat.v1.data.Dataset`; replacing the public functions would miss earlier imports.
 V1_ITERATOR_METHODS = ("_make_one_shot_iterator", "_make_initializable_iterator")
+
+# Datasets that were made of variants, and of which Datasets these were.
+_made_of: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def has_tunable_stage(dataset: tf.data.Dataset) -> bool:
@@ -89,6 +93,12 @@ def _graph_of(function: Any) -> tf.Graph:
     return function_def_to_graph(traced.definition)
 
 
+def note_made_of(dataset: tf.data.Dataset, symbolic: tf.data.Dataset) -> tf.data.Dataset:
+    """Remember which Dataset of a graph this one has been made of, which it cannot tell."""
+    _made_of[dataset] = symbolic
+    return dataset
+
+
 def function_graphs(dataset: tf.data.Dataset) -> Iterator[tf.Graph]:
     """The graphs of a pipeline's functions, nested ones included, as far as they can be seen.
 
@@ -96,7 +106,8 @@ def function_graphs(dataset: tf.data.Dataset) -> Iterator[tf.Graph]:
     """
     stages, graphs = [dataset], []
     while stages:
-        stage = stages.pop()
+        stage = _made_of.get(stages[-1], stages[-1])
+        stages.pop()
         if type(stage).__name__ != "_VariantDataset":
             graphs += [_graph_of(function) for function in stage._functions()]
             stages.extend(stage._inputs())
@@ -105,6 +116,12 @@ def function_graphs(dataset: tf.data.Dataset) -> Iterator[tf.Graph]:
         yield graph
         inner = (getattr(function, "graph", None) for function in graph._functions.values())
         graphs += [body for body in inner if body is not None]
+
+
+def comes_from_generator(dataset: tf.data.Dataset) -> bool:
+    """Whether elements are made by Python code when they are asked for (`from_generator`)."""
+    operations = (op for graph in function_graphs(dataset) for op in graph.get_operations())
+    return any(op.type == "GeneratorDataset" for op in operations)
 
 
 def rows_in_order(dataset: tf.data.Dataset) -> tuple[Any, int, bool] | None:

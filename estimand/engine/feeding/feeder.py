@@ -58,6 +58,7 @@ class Feeder(BatchSource):
         with_labels: bool = True,
         keep_alive: Any = None,
         replicas: int = 1,
+        ahead: bool = True,
     ) -> None:
         length = int(dataset.cardinality().numpy())
         # Unknown (-2) and endless (-1) both mean: no limit to plan with.
@@ -66,6 +67,7 @@ class Feeder(BatchSource):
             replicas=replicas,
             left_over=length % replicas if length > 0 else 0,
         )
+        self._ahead = ahead
         self._unpack = unpack
         self._keep_alive = keep_alive  # what the pipeline uses but does not own
         self._with_labels = with_labels
@@ -89,7 +91,7 @@ class Feeder(BatchSource):
 
     def _pipeline(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
         """What is iterated over."""
-        return lean(dataset)
+        return lean(dataset, self._ahead)
 
     def supply(self, steps: int) -> Supply:
         """Batches for the next `steps` steps or fewer, which are counted by who takes them."""
@@ -160,19 +162,21 @@ class Feeder(BatchSource):
         self.stands_after(batches)
 
 
-def lean(dataset: tf.data.Dataset) -> tf.data.Dataset:
+def lean(dataset: tf.data.Dataset, ahead: bool = True) -> tf.data.Dataset:
     """The same pipeline without what costs time or memory and gives nothing here.
 
     TensorFlow appends an autotuned prefetch, which may hold hundreds of batches, all of them to
     be saved with the position: a small one of our own does as well. And its autotuner, where
     there is no parallel stage to tune, doubles the cost of rows flowing through a pipeline.
+    Not `ahead`: nothing is taken from it before it is asked for.
     """
-    dataset = in_blocks(dataset)
+    dataset = in_blocks(dataset) if ahead else dataset
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = False
     if dataset.options().autotune.enabled is None and not tf_private.has_tunable_stage(dataset):
         options.autotune.enabled = False
-    if "Prefetch" not in type(dataset).__name__:  # each hand-over between threads costs time
+    # A second prefetch gives nothing: each hand-over between threads costs time.
+    if ahead and "Prefetch" not in type(dataset).__name__:
         dataset = dataset.prefetch(_PREFETCH)
     return dataset.with_options(options)
 

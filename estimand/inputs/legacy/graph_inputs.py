@@ -204,7 +204,9 @@ def _materialise(trace: _Trace) -> list[tf.data.Dataset]:
         return []
     values = _prune(trace, [], trace.variants)()
     return [
-        tf.data.experimental.from_variant(value, dataset.element_spec)
+        tf_private.note_made_of(
+            tf.data.experimental.from_variant(value, dataset.element_spec), dataset
+        )
         for value, dataset in zip(values, trace.datasets, strict=True)
     ]
 
