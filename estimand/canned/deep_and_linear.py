@@ -190,9 +190,9 @@ def _fraction_of_zeros(weights: Sequence[tf.Variable]) -> tf.Tensor:
 
 def _sizes(hidden_units: Any) -> list[int]:
     try:
-        sizes = list(hidden_units)
-        if all(int(size) == size and size > 0 for size in sizes):
-            return [int(size) for size in sizes]
+        # Numbers as text, too: `"64 32".split()` of a flag.
+        if all(int(size) == float(size) > 0 for size in hidden_units):
+            return [int(size) for size in hidden_units]
     except (TypeError, ValueError):
         pass
     raise ConfigError(

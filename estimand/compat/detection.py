@@ -53,6 +53,21 @@ def names_of_tensorflow(source: str, faces: Sequence[str] = ("tensorflow",)) -> 
     return sorted(modules)
 
 
+def imported_packages(source: str) -> set[str]:
+    """The top names of what a program imports, but for what it only tries.
+
+    >>> sorted(imported_packages("import a.b\\nfrom c import d\\nfrom . import e"))
+    ['a', 'c']
+    """
+    try:
+        nodes = list(walk_what_is_not_tried(ast.parse(source)))
+    except SyntaxError:
+        return set()
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [n.module or "" for n in nodes if isinstance(n, ast.ImportFrom) and not n.level]
+    return {name.partition(".")[0] for name in names}
+
+
 def asks_for_contrib(source: str) -> bool:
     """Whether a program uses `tf.contrib`, rather than look whether it is there.
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import os
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -103,6 +104,7 @@ def install(keras: int | None = None) -> None:
         _supply_legacy_optimizers(tf)
         _supply_dense_features(tf)
         _let_keras_take_v1_optimizers()
+        _let_keras_be_imported_below_other_faces(tf)
     _let_columns_check_what_they_are_made_of(tf)
     for face in _distinct([tf, *map(tf_private.unwrapped, _faces("v1"))]):
         before = vars(face).get("__getattr__")
@@ -185,6 +187,16 @@ def _let_keras_take_v1_optimizers() -> None:
 
     for module in tf_private.keras_optimizer_lookups():
         _set(module, "get", lookup(module.get))
+
+
+def _let_keras_be_imported_below_other_faces(tf: ModuleType) -> None:
+    """`from tensorflow.compat.v1.keras.layers import Dense`, as with Keras 2.
+
+    With Keras 3, TensorFlow sees to `tensorflow.keras` alone.
+    """
+    folders = [path for path in tf.__path__ if os.path.isdir(os.path.join(path, "keras"))]
+    for face in _distinct([*_faces("v1"), *_faces("v2")]):
+        _set(face, "__path__", [*face.__path__, *folders])
 
 
 def _owners(tf: ModuleType, path: str) -> list[Any]:

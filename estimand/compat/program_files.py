@@ -49,6 +49,16 @@ def package_of(file: Path) -> Path | None:
     return around[-1] if around else None
 
 
+def package_folder(name: str) -> Path | None:
+    """Where the package lies that `import name` would find."""
+    spec = _found(name)
+    return (
+        Path(spec.origin).parent
+        if spec and spec.submodule_search_locations and spec.origin
+        else None
+    )
+
+
 def _modules_beside(source: str, directory: Path, file: Path) -> Iterator[Path]:
     """What a file imports of the program, and of its own package, wherever that is installed."""
     try:

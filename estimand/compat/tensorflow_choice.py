@@ -10,10 +10,11 @@ import functools
 import logging
 import os
 import re
+import sys
 from pathlib import Path
 
 from estimand.compat import detection
-from estimand.compat.program_files import package_of, program_files
+from estimand.compat.program_files import package_folder, package_of, program_files
 
 _log = logging.getLogger("estimand")
 # How files come by a TensorFlow whose version they do not name.
@@ -36,7 +37,12 @@ class TensorFlowChoice:
         self._v1 = v1
         self._decided: dict[str, bool] = {}
         self._names_of_program: list[str] = []
-        first, names = _first_that_wants_v1(list(program_files(path, directory).values()))
+        self._package = package_of(Path(path).resolve())
+        sources = list(program_files(path, directory).values())
+        first, names = _first_that_wants_v1(sources)
+        if not any(map(_uses_tensorflow, sources)):
+            names = _names_of_packages(sources)  # a program that leaves TensorFlow to a package
+        self._has_keras = any("keras" in source for source in sources)
         self._note_program_of_v1(first, names if v1 is None else ["--v1"] if v1 else [])
 
     def is_v1(self, path: str) -> bool:
@@ -65,6 +71,9 @@ class TensorFlowChoice:
             return self._names_of_program
         source = _read(Path(path))
         names = _only_in_v1(source)
+        part = own or (self._package is not None and self._package in Path(path).parents)
+        if part and self._names_of_program and "keras" in source:
+            _give_keras_plain_shapes()  # in a module that is imported by its name, as a string
         if own:
             self._note_program_of_v1(source, names)  # one that it finds in a way not seen before
         if names or _only_in_v2(source):
@@ -75,7 +84,7 @@ class TensorFlowChoice:
         """If these names show that it is one."""
         if names and not self._names_of_program:
             self._names_of_program = names
-            _behave_like_v1(source)
+            _behave_like_v1(source, self._has_keras or "keras" in source)
 
 
 def _first_that_wants_v1(sources: list[str]) -> tuple[str, list[str]]:
@@ -84,6 +93,19 @@ def _first_that_wants_v1(sources: list[str]) -> tuple[str, list[str]]:
         if names := _only_in_v1(source):
             return source, names
     return (sources[0] if sources else ""), []
+
+
+def _uses_tensorflow(source: str) -> bool:
+    return "tensorflow." in source or bool(detection.names_of_tensorflow(source))
+
+
+def _names_of_packages(sources: list[str]) -> list[str]:
+    """What shows that one of the packages which a program imports is written for TensorFlow 1."""
+    imported = {name for source in sources for name in detection.imported_packages(source)}
+    for name in sorted(imported - sys.stdlib_module_names):
+        if names := _names_of_package(package_folder(name)):
+            return names
+    return []
 
 
 @functools.cache
@@ -126,7 +148,7 @@ def _only_in_v2(source: str) -> list[str]:
     return detection.only_names_of(tf2, tf1, source)
 
 
-def _behave_like_v1(source: str) -> None:
+def _behave_like_v1(source: str, has_keras: bool) -> None:
     """Graphs and sessions are the default, sizes have a `.value`."""
     import tensorflow as tf
 
@@ -136,6 +158,12 @@ def _behave_like_v1(source: str) -> None:
         return  # which Keras 3 does eagerly only; model functions have their graphs in any case
     with tf_private.without_deprecations():
         tf.compat.v1.disable_v2_behavior()
-    if any(name.startswith("keras") for name in detection.names_of_tensorflow(source)):
-        # Keras 3 computes with shapes as plain numbers.
-        tf.compat.v1.enable_v2_tensorshape()
+    if has_keras:
+        _give_keras_plain_shapes()
+
+
+def _give_keras_plain_shapes() -> None:
+    """Keras 3 computes with shapes as plain numbers."""
+    import tensorflow as tf
+
+    tf.compat.v1.enable_v2_tensorshape()

@@ -15,7 +15,7 @@ import tensorflow as tf
 from estimand.core.errors import EstimandError, InputError, ModelFnError, UnknownKeyError
 from estimand.core.modes import ModeKeys
 from estimand.core.names import missing_key
-from estimand.core.tracebacks import users_line
+from estimand.core.tracebacks import raised_by_user, users_line
 from estimand.inputs.structure import describe
 
 # Not where it is a size that varies, (None, 3), or an argument nobody gave, mask=None.
@@ -33,7 +33,7 @@ def explained(features: Any, labels: Any, mode: str, params: Any) -> Iterator[No
     try:
         yield
     except Exception as error:
-        told = _single_rows(features, labels)
+        told = None if raised_by_user(error) else _single_rows(features, labels)
         if told is None and not isinstance(error, EstimandError):
             told = (
                 missing_key(error, {"feature": features, "param": params})

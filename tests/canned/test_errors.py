@@ -156,3 +156,10 @@ def test_optimizer_of_another_kind_than_the_checkpoints(tmp_path: Any) -> None:
     other = est.LinearClassifier([C.x], model_dir=tmp_path, optimizer="SGD")
     with pytest.raises(ValueError, match="Key training/SGD/learning_rate not found in checkpoint"):
         train(other)
+
+
+def test_sizes_of_layers_may_be_text(tmp_path: Any) -> None:
+    """`hidden_units=flags.hidden_units.split(" ")`, as programs of the time have it."""
+    estimator = est.DNNClassifier(["3", "2"], [C.x], str(tmp_path))
+    train(estimator)
+    assert estimator.get_variable_value("dnn/hiddenlayer_1/kernel").shape == (3, 2)

@@ -78,3 +78,11 @@ def test_keras_3_compiles_models_with_legacy_optimizers() -> None:
     model.compile(tf.keras.optimizers.legacy.Adagrad(0.5), "mse")
     assert float(model.optimizer.learning_rate) == 0.5
     model.fit(tf.ones([4, 1]), tf.ones([4, 1]), verbose=0)
+
+
+def test_keras_is_imported_below_every_face() -> None:
+    from tensorflow.compat.v1.keras.initializers import he_uniform
+    from tensorflow.compat.v2.keras.layers import Dense
+
+    assert Dense is tf.keras.layers.Dense
+    assert he_uniform is tf.keras.initializers.HeUniform

@@ -20,7 +20,7 @@ EITHER = "import tensorflow as tf\ndef drop(x):\n    return tf.nn.dropout(x, 0.9
 
 @pytest.fixture(autouse=True)
 def _in_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(tensorflow_choice, "_behave_like_v1", lambda source: None)
+    monkeypatch.setattr(tensorflow_choice, "_behave_like_v1", lambda *_: None)
     with installed():
         yield
 
@@ -71,6 +71,47 @@ def test_most_files_of_a_package_decide(others: list[str], v1: bool, tmp_path: P
     asked = package / "inner" / "asked.py"
     asked.write_text(EITHER)
     assert choice(program, main=EITHER).is_v1(str(asked)) is v1
+
+
+def test_a_program_that_leaves_tensorflow_to_a_package_gets_that_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "elsewhere" / "served_models"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("def start():\n    from . import graph\n")
+    (package / "graph.py").write_text(OLD)
+    monkeypatch.syspath_prepend(str(package.parent))
+    behaving = []
+    monkeypatch.setattr(tensorflow_choice, "_behave_like_v1", lambda *_: behaving.append(1))
+    choice(tmp_path, main="import served_models\nserved_models.start()\n")
+    assert behaving
+    behaving.clear()
+    choice(tmp_path, main="import served_models\n" + NEW)
+    assert not behaving
+
+
+def test_layers_of_keras_in_a_module_that_is_imported_by_a_string(tmp_path: Path) -> None:
+    """Spleeter names the module of its network in a configuration file."""
+    (tmp_path / "network.py").write_text(
+        "import tensorflow as tf\n"
+        "from tensorflow.keras.layers import Conv2DTranspose\n"
+        "def network(x):\n"
+        "    return Conv2DTranspose(2, 3, strides=2, padding='same')(x)\n"
+    )
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import importlib\n"
+        "import tensorflow as tf\n"
+        "def model_fn(features, labels, mode):\n"
+        "    y = importlib.import_module('network').network(features)\n"
+        "    return tf.estimator.EstimatorSpec(mode, {'y': y})\n"
+        "tf.logging.set_verbosity('ERROR')\n"
+        "estimator = tf.estimator.Estimator(model_fn)\n"
+        "zeros = lambda: tf.data.Dataset.from_tensors(tf.zeros([1, 4, 4, 1])).repeat(2)\n"
+        "print(next(estimator.predict(zeros))['y'].shape)\n"
+    )
+    done = forked.run(["-m", "estimand", "run", str(program)])
+    assert "(8, 8, 2)" in done.stdout, done.stderr[-2000:]
 
 
 def test_dropout_in_a_helper_keeps_what_it_kept(tmp_path: Path) -> None:

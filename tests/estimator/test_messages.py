@@ -65,6 +65,18 @@ def test_batch_is_forgotten(tmp_path: Path, kind: str) -> None:
     )
 
 
+def test_what_a_program_says_itself_is_not_explained_away(tmp_path: Path) -> None:
+    """A feature of rank 0, such as the name of a file, need not be a forgotten batch."""
+
+    def model_fn(features, labels, mode):
+        raise ValueError("No model function unet found")
+
+    song = {"waveform": tf.zeros([8, 2]), "name": tf.constant("song")}
+    songs = tf.data.Dataset.from_tensors(song)
+    model = est.Estimator(model_fn, str(tmp_path), config())
+    assert message(lambda: next(model.predict(lambda: songs))) == "No model function unet found"
+
+
 # Losses and optimizers
 
 
