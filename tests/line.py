@@ -15,6 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 import estimand as est
+from estimand.engine.tracing.trace import Trace, trace_model
+from estimand.engine.tracing.variables import VariableStore
 
 v1 = tf.compat.v1
 
@@ -70,6 +72,21 @@ def config(**options: Any) -> est.RunConfig:
 
 def estimator(model_dir: str | Path, function: Any = model_fn, **options: Any) -> est.Estimator:
     return est.Estimator(function, str(model_dir), config(**options))
+
+
+def traced(
+    mode: str = "train", store: VariableStore | None = None, function: Any = model_fn
+) -> Trace:
+    """The model as the engine has it, with no Estimator around it."""
+    features = {"x": tf.TensorSpec([None])}
+    return trace_model(
+        function,
+        mode,
+        (features, None if mode == "infer" else tf.TensorSpec([None])),
+        store or VariableStore(),
+        seed=1,
+        create_global_step=v1.train.create_global_step,
+    )
 
 
 def checkpoint_steps(model_dir: str | Path) -> list[int]:

@@ -183,10 +183,10 @@ class ModelSaver:
         """Snapshot the variables now; they are written in the background unless told otherwise."""
         self._catch_up()
         directory = self._directory(directory)
+        self._let_end(directory, basename)  # then there is memory for another copy
         writer = self._writer(directory, basename)
         ours = directory == self._directory(None) and basename == "model.ckpt"
         unchanged = step == self._restored_step and self._store.changes == self._changes_at_start
-        writer.wait(another_follows=True)  # then there is memory for another copy
         here = [v for v in self._variables if not on_server(v.variable)]
         values = self._memory.take([_value(v.variable) for v in here])
         entries = [v.entry(value) for v, value in zip(here, values, strict=True)]
@@ -257,6 +257,12 @@ class ModelSaver:
     def close(self) -> None:
         for writer in self._writers.values():
             writer.close()
+
+    def _let_end(self, directory: str, basename: str) -> None:
+        """Wait for what is being written there: all names share one file of the newest."""
+        for (place, name), writer in self._writers.items():
+            if place == directory:
+                writer.wait(another_follows=name == basename)
 
     def _directory(self, given: str | None) -> str:
         """One name for each directory: two writers in the same one would not know of each other."""
