@@ -10,6 +10,9 @@ from __future__ import annotations
 # session is one, so that `saver.restore(session, path)` in user code works.
 from tensorflow.python.client.session import SessionInterface
 
+# What sessions give for a fetched gradient of rows; it has no public name.
+from tensorflow.python.framework.indexed_slices import IndexedSlicesValue
+
 # v1 code asks a variable for `.op.name`, which an eager variable refuses: ours subclass it.
 from tensorflow.python.ops.resource_variable_ops import (
     BaseResourceVariable,
@@ -170,6 +173,7 @@ __all__ = [
     "V1_ITERATOR_METHODS",
     "BaseResourceVariable",
     "CompiledParts",
+    "IndexedSlicesValue",
     "ResourceVariable",
     "SavedModelReader",
     "SessionInterface",

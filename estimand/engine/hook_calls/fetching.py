@@ -101,8 +101,8 @@ def _leaf(collector: _Collector, leaf: Any) -> Callable[[Values, Values], Any]:
         parts = [_leaf(collector, t) for t in (leaf.indices, leaf.values, leaf.dense_shape)]
         return lambda r, f: tf.compat.v1.SparseTensorValue(*(p(r, f) for p in parts))
     if isinstance(leaf, tf.IndexedSlices):
-        parts = [_leaf(collector, t) for t in (leaf.values, leaf.indices)]
-        return lambda r, f: tf.compat.v1.IndexedSlicesValue(*(p(r, f) for p in parts), None)
+        parts = [_leaf(collector, t) for t in (leaf.values, leaf.indices, leaf.dense_shape)]
+        return lambda r, f: tf_private.IndexedSlicesValue(*(p(r, f) for p in parts))
     if isinstance(leaf, tf.RaggedTensor):
         flat = [_leaf(collector, t) for t in tf.nest.flatten(leaf, expand_composites=True)]
         return lambda r, f: tf.compat.v1.ragged.RaggedTensorValue(*(p(r, f) for p in flat))
