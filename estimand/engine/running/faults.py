@@ -19,12 +19,17 @@ from estimand.inputs.contract import ModelInput
 
 _log = logging.getLogger("tensorflow")
 
+# What it says before a message, where a function is called from Python.
+_WHERE_IT_WAS_BUILT = re.compile(
+    r"^Graph execution error:\s*"
+    r"(?:Detected at node [^\n]*\n(?:<stack traces unavailable>\n|[ \t][^\n]*\n|\n)*)*"
+)
 # What TensorFlow adds around a message, as far as it speaks of our own graphs.
 _NOISE = re.compile(
     r"\{\{function_node [^}]*\}\}\s*"
     r"|\s*\[\[(?:(?:func=)?(?:\{\{function_node [^}]*\}\})*\{\{node [^}]*\}\}[^\]]*|\S+/_\d+)\]\]"
     r"|\n\t \[\[[\w.>/\\-]+\]\]"  # one line for each function that the node is in
-    r"|\s*\[Op:\w+\](?: name:[^\n]*)?"
+    r"|\s*\[Op:[\w<>]+\](?: name:[^\n]*)?"
     r"|\s*(?:Original stack trace|Detected at node) .*"
     r"|\n?<stack traces unavailable>",
     re.DOTALL,
@@ -116,7 +121,7 @@ def plain_text(message: str) -> str:
     >>> plain_text("assertion failed: [label_vocabulary (a) does not contain the label] [b c]")
     "label_vocabulary (a) does not contain the label 'b c'"
     """
-    text = _NOISE.sub("", message).strip()
+    text = _NOISE.sub("", _WHERE_IT_WAS_BUILT.sub("", message)).strip()
     several = _FIRST_OF_SEVERAL.match(text)
     if several:
         text = several.group(1).strip()
