@@ -11,7 +11,7 @@ from estimand.serving.access.room import Guest, Party
 from estimand.serving.lean import frames, messages
 from estimand.serving.lean.early_answers import EarlyAnswers
 from estimand.serving.lean.frames import Code
-from estimand.serving.lean.headers import HEAD, OK_TRAILERS, Opening, trailers
+from estimand.serving.lean.headers import HEAD, OK_TRAILERS, RequestHead, trailers
 from estimand.serving.lean.messages import PREFIX_SIZE
 from estimand.serving.lean.sending import Sender
 from estimand.serving.lean.streams import Stream, Streaming
@@ -42,27 +42,27 @@ class Calls:
     def open(self, stream: Stream) -> None:
         self.streams[stream.id] = stream
         stream.calls = self
-        opening = stream.opening
-        if opening.refusal is not None:
-            self._refuse(stream, opening.refusal)
-        elif not self._is_admitted(opening):
+        head = stream.request_head
+        if head.refusal is not None:
+            self._refuse(stream, head.refusal)
+        elif not self._is_admitted(head):
             self.fail(stream, refused())
         elif self._sender.unsent > self._limits.unsent_bytes:
             text = f"{self._sender.unsent} bytes of answers wait for this client to take them."
             self.fail(stream, StatusError.of("RESOURCE_EXHAUSTED", text))
         else:
-            if opening.timeout is not None:
-                stream.deadline = self._loop.time() + opening.timeout
+            if head.timeout is not None:
+                stream.deadline = self._loop.time() + head.timeout
                 stream.timer = self._loop.call_at(stream.deadline, self._late, stream)
             if stream.ended:
                 self.data(stream, b"", True)
             else:
                 self._hold_or_fail(stream, _COST_OF_A_STREAM)
 
-    def _is_admitted(self, opening: Opening) -> bool:
+    def _is_admitted(self, head: RequestHead) -> bool:
         """Before any of the request itself is looked at, or waited for."""
         admits = self._shared.admits
-        return admits is None or opening.method.is_open or admits(opening)
+        return admits is None or head.method.is_open or admits(head)
 
     def _hold_or_fail(self, stream: Stream, size: int) -> None:
         try:
@@ -74,22 +74,22 @@ class Calls:
         stream.held += size
         self._room.hold(size)
 
-    def takes_at_once(self, opening: Opening, size: int) -> bool:
+    def takes_at_once(self, head: RequestHead, size: int) -> bool:
         """Whether nothing stands against `start` with a message of this size."""
         return (
-            opening.refusal is None
-            and opening.timeout is None
-            and opening.method.start is not None
+            head.refusal is None
+            and head.timeout is None
+            and head.method.start is not None
             and size <= self._limits.message_bytes
             and self._sender.unsent <= self._limits.unsent_bytes
-            and self._is_admitted(opening)
+            and self._is_admitted(head)
         )
 
     def start(self, stream: Stream, body: bytes) -> None:
         """A request that came whole."""
         self.streams[stream.id] = stream
         stream.calls = self
-        stream.opening.method.start(body, None, stream)
+        stream.request_head.method.start(body, None, stream)
 
     def data(self, stream: Stream, payload: bytes | bytearray, is_last: bool) -> None:
         """A part of the request; what comes after a refusal is passed over."""
@@ -114,7 +114,7 @@ class Calls:
         except StatusError as error:
             self.fail(stream, error)
         else:
-            start = stream.opening.method.start
+            start = stream.request_head.method.start
             if start is not None and not compressed:
                 start(body, stream.deadline, stream)
             else:
@@ -127,7 +127,7 @@ class Calls:
             raise StatusError.of("INTERNAL", "The request has no message.")
         if messages.size_of(payload, self._limits.message_bytes) != size:
             raise messages.not_one(payload)
-        return payload[0] != 0 and messages.is_compressed(payload[0], stream.opening.encoding)
+        return payload[0] != 0 and messages.is_compressed(payload[0], stream.request_head.encoding)
 
     def _progress(self, stream: Stream, grown: int) -> None:
         """Judge an unfinished request, and open its window if there is room for more of it."""
@@ -166,16 +166,16 @@ class Calls:
     # ------------------------------------------------------------ the answer
 
     async def _run(self, stream: Stream, body: bytes, compressed: bool) -> None:
-        opening = stream.opening
+        head = stream.request_head
         try:
             if compressed:
-                body = await self._inflated(body, opening.encoding)
-            if opening.method.start is not None:
+                body = await self._inflated(body, head.encoding)
+            if head.method.start is not None:
                 stream.task = None  # nothing to cancel any more
-                opening.method.start(body, stream.deadline, stream)
+                head.method.start(body, stream.deadline, stream)
                 return
-            answer: Any = opening.method.call(body, stream.deadline, opening.metadata)
-            if isinstance(opening.method, Streaming):
+            answer: Any = head.method.call(body, stream.deadline, head.metadata)
+            if isinstance(head.method, Streaming):
                 await self._stream(stream, answer)
             else:
                 message = await answer
@@ -194,7 +194,7 @@ class Calls:
 
     def answer(self, stream: Stream, message: bytes) -> None:
         if not stream.gone and stream.trailers is None:
-            gzip = self._limits.compress and stream.opening.gzip
+            gzip = self._limits.compress and stream.request_head.gzip
             self._sender.answer(stream, message, gzip)
 
     async def _inflated(self, body: bytes, encoding: bytes) -> bytes:
@@ -245,7 +245,7 @@ class Calls:
     def end_streaming(self, error: StatusError) -> None:
         """Calls that would never end by themselves."""
         for stream in list(self.streams.values()):
-            if isinstance(stream.opening.method, Streaming):
+            if isinstance(stream.request_head.method, Streaming):
                 self.fail(stream, error)
 
     def drop(self, stream: Stream) -> None:

@@ -226,11 +226,11 @@ class Connection(asyncio.Protocol):
         begin = stop + HEAD_SIZE
         if flags & ~HAS_PRIORITY != END_HEADERS or len(data) < begin + PREFIX_SIZE:
             return 0
-        opening = self._known_blocks.get(data[start + 5 if flags & HAS_PRIORITY else start : stop])
+        head = self._known_blocks.get(data[start + 5 if flags & HAS_PRIORITY else start : stop])
         size, data_flags, data_number = read_head(data, stop)
         end = begin + (size >> 8)
         if (
-            opening is None
+            head is None
             or size & 0xFF != DATA
             or size >> 8 > MAX_FRAME
             or data_flags != END_STREAM
@@ -243,12 +243,12 @@ class Connection(asyncio.Protocol):
             or not number & 1
             or self._window - (size >> 8) < self._low_window
             or len(self.streams) >= self._limits.streams
-            or not self.calls.takes_at_once(opening, size >> 8)
+            or not self.calls.takes_at_once(head, size >> 8)
         ):
             return 0
         self._window -= size >> 8
         self.last_id = number
-        stream = Stream(number, opening, self.sender.first_window, self.shared.now)
+        stream = Stream(number, head, self.sender.first_window, self.shared.now)
         stream.ended = True
         self.calls.start(stream, data[begin + PREFIX_SIZE : end])
         return end
@@ -292,7 +292,7 @@ class Connection(asyncio.Protocol):
             self.idle_frame()
             return
         try:
-            opening = self._known_blocks.get(block) or self._headers.read(block)
+            head = self._known_blocks.get(block) or self._headers.read(block)
         except StreamFault as fault:
             self.refuse(number, fault.code)
             return
@@ -301,7 +301,7 @@ class Connection(asyncio.Protocol):
             self.idle_frame(self._limits.idle_frames_per_stream + 2)
             self.sender.put(frames.reset(number, Code.REFUSED_STREAM))
             return
-        stream = Stream(number, opening, self.sender.first_window, self.shared.now)
+        stream = Stream(number, head, self.sender.first_window, self.shared.now)
         stream.ended = bool(flags & END_STREAM)
         self.calls.open(stream)
 

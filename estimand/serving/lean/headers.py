@@ -83,7 +83,7 @@ def http_status(status: int) -> bytes:
 # ---------------------------------------------------------------- reading
 
 
-class Opening:
+class RequestHead:
     """What the headers of a request say."""
 
     __slots__ = ("allowed_by", "encoding", "gzip", "headers", "method", "refusal", "timeout")
@@ -100,7 +100,7 @@ class Opening:
     def metadata(self) -> Metadata:
         """What the client added: an API key, for example.
 
-        >>> Opening([(b":path", b"/"), (b"te", b"trailers"), (b"x-api-key", b"abc")]).metadata()
+        >>> RequestHead([(b":path", b"/"), (b"te", b"trailers"), (b"x-api-key", b"abc")]).metadata()
         [('x-api-key', 'abc')]
         """
         return [
@@ -130,7 +130,7 @@ class HeaderReader:
 
     def __init__(
         self,
-        judge: Callable[[Sequence[Header]], Opening],
+        judge: Callable[[Sequence[Header]], RequestHead],
         most_bytes: int,
         charge: Callable[[int], None],
     ) -> None:
@@ -140,23 +140,23 @@ class HeaderReader:
         self._judge = judge
         self._charge = charge
         self._known_bytes = 0
-        self.known: dict[bytes, Opening] = {}
+        self.known: dict[bytes, RequestHead] = {}
 
-    def read(self, block: bytes) -> Opening:
+    def read(self, block: bytes) -> RequestHead:
         changes = self._table.changes
         headers = self.decode(block)
-        opening = self._judge(headers)
+        head = self._judge(headers)
         if self._table.changes == changes:
-            self._know(block, opening)
-        return opening
+            self._know(block, head)
+        return head
 
-    def _know(self, block: bytes, opening: Opening) -> None:
-        size = len(block) + size_of(opening.headers)
+    def _know(self, block: bytes, head: RequestHead) -> None:
+        size = len(block) + size_of(head.headers)
         if len(self.known) >= _KNOWN_BLOCKS or self._known_bytes + size > _KNOWN_BYTES:
             self._forget()
         if size <= _KNOWN_BYTES:
             self._known_bytes += size
-            self.known[block] = opening
+            self.known[block] = head
 
     def _forget(self) -> None:
         self.known.clear()
@@ -189,51 +189,51 @@ def size_of(headers: Iterable[Header]) -> int:
     return sum(len(name) + len(value) + _OVERHEAD for name, value in headers)
 
 
-def judge(headers: Sequence[Header], table: Mapping[bytes, object], most_bytes: int) -> Opening:
+def judge(headers: Sequence[Header], table: Mapping[bytes, object], most_bytes: int) -> RequestHead:
     """What to do with a request with these headers."""
     by_name = _well_formed(headers)
-    opening = Opening(headers)
+    head = RequestHead(headers)
     size = size_of(headers)
     if size > most_bytes:
         text = f"received metadata size exceeds limit ({size} vs. {most_bytes})"
-        return _refused(opening, "RESOURCE_EXHAUSTED", text)
+        return _refused(head, "RESOURCE_EXHAUSTED", text)
     if by_name[b":method"] != b"POST":
-        opening.refusal = http_status(405)
-        return opening
+        head.refusal = http_status(405)
+        return head
     kind = by_name.get(b"content-type", b"")
     if not kind.startswith(b"application/grpc") or kind[16:17] not in (b"", b"+", b";"):
-        opening.refusal = http_status(415)
-        return opening
+        head.refusal = http_status(415)
+        return head
     if by_name.get(b"te") != b"trailers":
-        return _refused(opening, "INTERNAL", "Missing header te: trailers")
-    opening.method = table.get(by_name[b":path"])
-    if opening.method is None:
-        return _refused(opening, "UNIMPLEMENTED", "Method not found!")
-    return _with_grpc_headers(opening, by_name)
+        return _refused(head, "INTERNAL", "Missing header te: trailers")
+    head.method = table.get(by_name[b":path"])
+    if head.method is None:
+        return _refused(head, "UNIMPLEMENTED", "Method not found!")
+    return _with_grpc_headers(head, by_name)
 
 
-def _with_grpc_headers(opening: Opening, by_name: Mapping[bytes, bytes]) -> Opening:
-    opening.encoding = by_name.get(b"grpc-encoding", b"identity")
-    if opening.encoding not in ENCODINGS:
-        name = opening.encoding.decode("latin-1")
+def _with_grpc_headers(head: RequestHead, by_name: Mapping[bytes, bytes]) -> RequestHead:
+    head.encoding = by_name.get(b"grpc-encoding", b"identity")
+    if head.encoding not in ENCODINGS:
+        name = head.encoding.decode("latin-1")
         text = f"Compression algorithm '{name}' is unknown; use gzip, deflate or identity."
-        _refused(opening, "UNIMPLEMENTED", text)
-        assert opening.refusal is not None
-        opening.refusal += _ACCEPTED
-        return opening
+        _refused(head, "UNIMPLEMENTED", text)
+        assert head.refusal is not None
+        head.refusal += _ACCEPTED
+        return head
     accepted = by_name.get(b"grpc-accept-encoding", b"").split(b",")
-    opening.gzip = b"gzip" in (name.strip() for name in accepted)
+    head.gzip = b"gzip" in (name.strip() for name in accepted)
     if b"grpc-timeout" in by_name:
         try:
-            opening.timeout = seconds_of(by_name[b"grpc-timeout"])
+            head.timeout = seconds_of(by_name[b"grpc-timeout"])
         except ValueError as error:
-            return _refused(opening, "INTERNAL", str(error))
-    return opening
+            return _refused(head, "INTERNAL", str(error))
+    return head
 
 
-def _refused(opening: Opening, code: str, text: str) -> Opening:
-    opening.refusal = HEAD + trailers(StatusError.of(code, text))
-    return opening
+def _refused(head: RequestHead, code: str, text: str) -> RequestHead:
+    head.refusal = HEAD + trailers(StatusError.of(code, text))
+    return head
 
 
 def _well_formed(headers: Iterable[Header]) -> dict[bytes, bytes]:

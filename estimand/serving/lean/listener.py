@@ -29,7 +29,7 @@ from estimand.serving.access.tls_door import TlsDoor
 from estimand.serving.access.visitors import Visitors
 from estimand.serving.lean.connection import Connection
 from estimand.serving.lean.frames import Code
-from estimand.serving.lean.headers import Opening
+from estimand.serving.lean.headers import RequestHead
 from estimand.serving.lean.limits import Limits
 from estimand.serving.lean.shared import Shared
 from estimand.serving.lean.streams import Streaming, Unary
@@ -47,7 +47,7 @@ class LeanServer:
         tick_seconds: float = 1.0,
         room: Room | None = None,
         visitors: Visitors | None = None,
-        admits: Callable[[Opening], bool] | None = None,
+        admits: Callable[[RequestHead], bool] | None = None,
     ) -> None:
         known = {path.encode(): method for path, method in table.items()}
         self._shared = Shared(known, limits or Limits(), room, visitors, admits)

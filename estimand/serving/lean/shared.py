@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from estimand.serving.access.room import Room
 from estimand.serving.access.visitors import Visitors
-from estimand.serving.lean.headers import Header, Opening, judge
+from estimand.serving.lean.headers import Header, RequestHead, judge
 from estimand.serving.lean.limits import Limits
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Shared:
         limits: Limits,
         room: Room | None = None,
         visitors: Visitors | None = None,
-        admits: Callable[[Opening], bool] | None = None,
+        admits: Callable[[RequestHead], bool] | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.limits = limits
@@ -35,7 +35,7 @@ class Shared:
         self.admits = admits
         self.connections: set[Connection] = set()
         self.is_ending = False  # nobody may come any more
-        self.judge: Callable[[Sequence[Header]], Opening] = functools.partial(
+        self.judge: Callable[[Sequence[Header]], RequestHead] = functools.partial(
             judge, table=table, most_bytes=limits.header_bytes
         )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from estimand.serving.lean.frames import FIRST_WINDOW
-from estimand.serving.lean.headers import Metadata, Opening
+from estimand.serving.lean.headers import Metadata, RequestHead
 from estimand.serving.status import StatusError
 
 Deadline = float | None  # a time of the event loop
@@ -52,7 +52,7 @@ class Stream:
         "held",
         "id",
         "is_ready",
-        "opening",
+        "request_head",
         "task",
         "timer",
         "touched",
@@ -62,9 +62,9 @@ class Stream:
         "window_out",
     )
 
-    def __init__(self, number: int, opening: Opening, window_out: int, now: float) -> None:
+    def __init__(self, number: int, head: RequestHead, window_out: int, now: float) -> None:
         self.id = number
-        self.opening = opening
+        self.request_head = head
         self.touched = now
         self.gone = False  # nothing of it may be sent any more
         self.calls: Any = None  # those that it is one of

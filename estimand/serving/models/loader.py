@@ -28,7 +28,7 @@ def own_batching_parameters(flags: Flags, path: str) -> Any:
     return text_protos.read_batching_parameters(file) if may_have and os.path.exists(file) else None
 
 
-class Opener:
+class ServableLoader:
     """What the flags say of it, looked up once; ConfigError if they name what is not there."""
 
     def __init__(self, flags: Flags) -> None:

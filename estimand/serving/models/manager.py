@@ -19,7 +19,7 @@ from estimand.serving.models import config as model_config
 from estimand.serving.models import warmup
 from estimand.serving.models.config import ModelSettings
 from estimand.serving.models.loaded_version import LoadedVersion, Running
-from estimand.serving.models.loader import Opener, own_batching_parameters
+from estimand.serving.models.loader import ServableLoader, own_batching_parameters
 from estimand.serving.models.model import Loading, Model
 from estimand.serving.probing.prober import Prober
 from estimand.serving.status import (
@@ -47,7 +47,7 @@ class Manager:
         self.prober: Prober | None = None  # without one, versions are loaded as they come
         # What whoever runs the server has named, by flags or in the configuration file.
         self.named_base_paths: set[str] = set()
-        self._opener = Opener(flags)
+        self._loader = ServableLoader(flags)
         self.models: dict[str, Model] = {}
         self.settings: dict[str, ModelSettings] = {}
         self.cpus = thread_count(flags.inference_threads)
@@ -285,7 +285,7 @@ class Manager:
     async def _check(self, name: str, path: str) -> None:
         """Raises VersionRefused for a version that would do harm."""
         platform = self.models[name].settings.platform
-        if self.prober is not None and self._opener.probes(platform):
+        if self.prober is not None and self._loader.probes(platform):
             self._single_threaded[path] = await self.prober.check(platform, path)
 
     async def _load(self, name: str, number: int, path: str) -> LoadedVersion:
@@ -298,7 +298,7 @@ class Manager:
         platform = self.models[name].settings.platform
         single_threaded = self._single_threaded.pop(path, True)
         joins = name in flags.rows_are_independent
-        servable = await self._in_thread(self._opener.open, platform, path, single_threaded, joins)
+        servable = await self._in_thread(self._loader.open, platform, path, single_threaded, joins)
         try:
             await self._in_thread(servable.prepare)
             batches = await self._in_thread(self._batches_of, path)

@@ -1,7 +1,7 @@
 """The process that probes are forked from: it has imported TensorFlow, and done nothing else.
 
-It reads calls as JSON lines from a socket, as a `Link` sends them, and answers with how a child of
-its own fared with a version. It ends, and its children with it, when the server is gone.
+It reads calls as JSON lines from a socket, as a `WorkerConnection` sends them, and answers with how
+a child of its own fared with a version. It ends, and its children with it, when the server is gone.
 """
 
 from __future__ import annotations

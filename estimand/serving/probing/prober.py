@@ -26,7 +26,7 @@ from estimand.serving.probing.verdicts import (
     VersionRefused,
     fingerprint,
 )
-from estimand.serving.process.worker_rpc import Link
+from estimand.serving.process.worker_rpc import WorkerConnection
 from estimand.serving.status import NUMBERS, StatusError
 
 log = logging.getLogger("estimand.serving")
@@ -97,7 +97,7 @@ class Prober:
         self.hurries = True  # until there are requests to be answered
         self._flags = flags
         self._host = first
-        self._link: Link | None = None
+        self._connection: WorkerConnection | None = None
         self._is_stopped = False
         self._numbers = itertools.count()
         self._keys: dict[str, str] = {}  # by path, of what is about to be loaded
@@ -204,22 +204,26 @@ class Prober:
 
     async def _call(self, name: str, value: Any) -> Any:
         async with self._starting:
-            if self._link is not None and self._link.closed.is_set() and not self._is_stopped:
+            if (
+                self._connection is not None
+                and self._connection.closed.is_set()
+                and not self._is_stopped
+            ):
                 log.error("The process that tries versions has ended; another takes its place.")
                 await self._leave_host()
             if self._is_stopped:
                 raise StatusError.of("UNAVAILABLE", "The server is being stopped.")
             if self._host is None:
                 self._host = await asyncio.to_thread(Host, self._flags, False)
-            if self._link is None:
-                self._link = await Link(self._host.socket, {}).__aenter__()
-            link = self._link
-        return await link.call(name, value)
+            if self._connection is None:
+                self._connection = await WorkerConnection(self._host.socket, {}).__aenter__()
+            connection = self._connection
+        return await connection.call(name, value)
 
     async def _leave_host(self) -> None:
-        link, self._link = self._link, None
+        connection, self._connection = self._connection, None
         host, self._host = self._host, None
-        if link is not None:
-            await link.__aexit__()
+        if connection is not None:
+            await connection.__aexit__()
         if host is not None:
             await asyncio.to_thread(host.close)

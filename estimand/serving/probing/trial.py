@@ -40,9 +40,9 @@ def run(
 
 
 def _try(flags: Flags, platform: str, path: str, single_threaded: bool) -> bool:
-    from estimand.serving.models.loader import Opener, own_batching_parameters
+    from estimand.serving.models.loader import ServableLoader, own_batching_parameters
 
-    servable = Opener(flags).open(platform, path, single_threaded)
+    servable = ServableLoader(flags).open(platform, path, single_threaded)
     servable.prepare()
     own_batching_parameters(flags, path)
     if flags.enable_model_warmup:

@@ -18,7 +18,7 @@ from estimand.serving.metrics import Metrics
 from estimand.serving.models import config as model_config
 from estimand.serving.models.manager import Manager
 from estimand.serving.probing.verdicts import Claim, Verdict
-from estimand.serving.process.worker_rpc import Link
+from estimand.serving.process.worker_rpc import WorkerConnection
 from estimand.serving.process.workers import VARIABLE
 from estimand.serving.status import StatusError
 
@@ -29,7 +29,7 @@ _SECONDS_BETWEEN_LOOKS = 0.5
 class Handed:
     """What a worker gets at birth; None of all this for a server that is alone."""
 
-    link: socket.socket
+    supervisor: socket.socket
     grpc: socket.socket | None = None
     grpc_unix: socket.socket | None = None
     rest: socket.socket | None = None
@@ -44,7 +44,7 @@ class Handed:
         if not text:
             return None
         told: dict[str, Any] = json.loads(text)
-        for name in ("link", "grpc", "grpc_unix", "rest"):
+        for name in ("supervisor", "grpc", "grpc_unix", "rest"):
             if name in told:
                 told[name] = socket.socket(fileno=told[name])
         if "certificates" in told:
@@ -53,7 +53,7 @@ class Handed:
 
 
 class Membership:
-    """The link to the watcher, for the life of the worker. `end` is called when it is gone."""
+    """A worker's connection to the watcher, for life. `end` is called when the watcher is gone."""
 
     def __init__(
         self, handed: Handed, manager: Manager, metrics: Metrics, end: Callable[[], None]
@@ -63,33 +63,35 @@ class Membership:
         self._end = end
         self._asking = asyncio.Lock()
         self._next_answer: asyncio.Future[None] | None = None
-        self._link = Link(handed.link, {"state": self._state, "apply": self._apply})
+        self._supervisor = WorkerConnection(
+            handed.supervisor, {"state": self._state, "apply": self._apply}
+        )
 
     async def join(self) -> dict[str, Any] | None:
         """The models of the last reload by call, if there was one."""
-        await self._link.__aenter__()
+        await self._supervisor.__aenter__()
         self._manager.share_reload = self._share_reload
         self._manager.others_are_ready = False  # until they say so
-        config = await self._link.call("config")
+        config = await self._supervisor.call("config")
 
         if self._manager.prober is not None:
-            self._manager.prober.memory = SharedVerdicts(self._link)
+            self._manager.prober.memory = SharedVerdicts(self._supervisor)
         return None if config is None else _settings(config, self._manager.flags)
 
     async def leave(self) -> None:
-        await self._link.__aexit__()
+        await self._supervisor.__aexit__()
 
     async def is_listening(self, does: bool = True) -> None:
-        await self._link.call("listening", does)
+        await self._supervisor.call("listening", does)
 
     async def follow(self) -> None:
         """Keeps in mind whether the others are ready, until the watcher is gone."""
-        while not self._link.closed.is_set():
+        while not self._supervisor.closed.is_set():
             with contextlib.suppress(StatusError):
-                self._manager.others_are_ready = await self._link.call("others_are_ready")
+                self._manager.others_are_ready = await self._supervisor.call("others_are_ready")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_SECONDS_BETWEEN_LOOKS):
-                    await self._link.closed.wait()
+                    await self._supervisor.closed.wait()
         self._end()
 
     async def _state(self, _: Any) -> Any:
@@ -108,7 +110,7 @@ class Membership:
         return {"code": code, "text": text, "applied": applied}
 
     async def _share_reload(self, config: bytes) -> None:
-        await self._link.call("reload", base64.b64encode(config).decode())
+        await self._supervisor.call("reload", base64.b64encode(config).decode())
 
     async def refresh_metrics(self) -> None:
         """Asks the other workers, before it is told what was counted. Once at a time: all who come
@@ -120,29 +122,29 @@ class Membership:
     async def _ask_others(self) -> None:
         async with self._asking:
             self._next_answer = None
-            self._metrics.others = await self._link.call("others")
+            self._metrics.others = await self._supervisor.call("others")
 
 
 class SharedVerdicts:
     """The watcher's memory of which versions do harm: what one worker finds, all know."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, supervisor: WorkerConnection) -> None:
+        self._supervisor = supervisor
 
     async def claim(self, key: str) -> Claim:
-        answer = await self._link.call("claim", key)
+        answer = await self._supervisor.call("claim", key)
         verdict = answer["verdict"]
         return Claim(None if verdict is None else Verdict(**verdict), answer["is_yours"])
 
     async def settle(self, key: str, verdict: Verdict) -> None:
-        await self._link.call("settle", {"key": key, "verdict": asdict(verdict)})
+        await self._supervisor.call("settle", {"key": key, "verdict": asdict(verdict)})
 
     async def release(self, key: str) -> None:
-        await self._link.call("release", key)
+        await self._supervisor.call("release", key)
 
     async def loading(self, key: str, has_begun: bool) -> None:
         with contextlib.suppress(StatusError):  # the watcher is gone, and this one will be
-            await self._link.call("loading", {"key": key, "has_begun": has_begun})
+            await self._supervisor.call("loading", {"key": key, "has_begun": has_begun})
 
 
 def _settings(config: str, flags: Any) -> dict[str, Any] | None:

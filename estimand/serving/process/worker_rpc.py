@@ -5,7 +5,7 @@
 ...     async def add(numbers):
 ...         return sum(numbers)
 ...     left, right = socket.socketpair()
-...     async with Link(left, {}) as asking, Link(right, {"add": add}):
+...     async with WorkerConnection(left, {}) as asking, WorkerConnection(right, {"add": add}):
 ...         return await asking.call("add", [1, 2])
 >>> asyncio.run(main())
 3
@@ -31,7 +31,7 @@ _LONGEST = 256 * 2**20
 Handler = Callable[[Any], Awaitable[Any]]
 
 
-class Link:
+class WorkerConnection:
     """One end. `async with` opens it; `closed` is set when the other end is gone, and `heard` is
     when it said something last, as a time of `time.monotonic`."""
 
@@ -44,10 +44,10 @@ class Link:
         self.closed = asyncio.Event()
         self.heard = time.monotonic()
 
-    async def __aenter__(self) -> Link:
+    async def __aenter__(self) -> WorkerConnection:
         self._end.setblocking(False)
         self._reader, self._writer = await asyncio.open_connection(sock=self._end, limit=_LONGEST)
-        self._task = asyncio.create_task(self._read(), name="link")
+        self._task = asyncio.create_task(self._read(), name="worker connection")
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -30,7 +30,7 @@ from estimand.serving.metrics import sum_of_states
 from estimand.serving.probing.verdicts import Verdict, Verdicts
 from estimand.serving.process.nobody_listens import NobodyListens
 from estimand.serving.process.sockets import Sockets, open_sockets
-from estimand.serving.process.worker_rpc import Link
+from estimand.serving.process.worker_rpc import WorkerConnection
 from estimand.serving.status import StatusError
 
 log = logging.getLogger("estimand.serving")
@@ -88,7 +88,7 @@ def arguments(flags: Flags) -> list[str]:
 
 
 class _Worker:
-    """A process, what it last counted, and the link to it."""
+    """A process, what it last counted, and the connection to it."""
 
     def __init__(self, index: int, process: Any, replaces: bool) -> None:
         self.index = index
@@ -97,7 +97,7 @@ class _Worker:
         self.has_joined = False  # until then it answers nothing
         self.listens = False
         self.state: Any = None
-        self.link: Link | None = None
+        self.connection: WorkerConnection | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -176,7 +176,7 @@ class _Supervisor:
                 ("grpc", self._sockets.grpc),
                 ("grpc_unix", self._sockets.grpc_unix),
                 ("rest", self._sockets.rest),
-                ("link", theirs),
+                ("supervisor", theirs),
             )
             if end is not None
         }
@@ -198,7 +198,7 @@ class _Supervisor:
             on_failure.pop_all()
         worker = self._workers[index] = _Worker(index, process, replaces)
         try:
-            async with Link(ours, self._handlers(worker)) as worker.link:
+            async with WorkerConnection(ours, self._handlers(worker)) as worker.connection:
                 return await process.wait()
         finally:
             del self._workers[index]
@@ -299,7 +299,9 @@ class _Supervisor:
             before, self._config = self._config, config
             joined = [worker for worker in self._workers.values() if worker.has_joined]
             calls = [
-                worker.link.call("apply", config) for worker in joined if worker.link is not None
+                worker.connection.call("apply", config)
+                for worker in joined
+                if worker.connection is not None
             ]
             answers = await asyncio.gather(*calls, return_exceptions=True)
             outcomes = [answer for answer in answers if isinstance(answer, dict)]
@@ -322,19 +324,19 @@ class _Supervisor:
 
     def _kill_if_silent(self, worker: _Worker) -> None:
         most = self._flags.worker_timeout_seconds
-        if not worker.has_joined or worker.link is None or not most:
+        if not worker.has_joined or worker.connection is None or not most:
             return
-        if time.monotonic() - worker.link.heard > most:
+        if time.monotonic() - worker.connection.heard > most:
             log.error("Worker %d has said nothing for %g seconds.", worker.index, most)
             with contextlib.suppress(ProcessLookupError):
                 worker.process.kill()
 
 
 async def _refresh(worker: _Worker) -> None:
-    if worker.link is not None and worker.has_joined:
+    if worker.connection is not None and worker.has_joined:
         with contextlib.suppress(StatusError, TimeoutError):
             async with asyncio.timeout(_SECONDS_FOR_A_STATE):
-                worker.state = await worker.link.call("state")  # its counts, and "ready"
+                worker.state = await worker.connection.call("state")  # its counts, and "ready"
 
 
 def _how(code: int) -> str:

@@ -205,8 +205,8 @@ def test_a_block_is_known_until_the_table_changes() -> None:
     assert not reading.known  # it has filled the table
     again = encoder.encode(HEADERS)
     assert len(again) < len(first)
-    opening = reading.read(again)
-    assert reading.known == {again: opening}
+    head = reading.read(again)
+    assert reading.known == {again: head}
     reading.read(encoder.encode([*HEADERS, ("x", "1")]))
     assert not reading.known
 

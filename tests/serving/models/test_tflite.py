@@ -12,7 +12,7 @@ from tensorflow.lite.tools import flatbuffer_utils
 
 from estimand.serving.flags import Flags
 from estimand.serving.models.config import TENSORFLOW
-from estimand.serving.models.loader import Opener
+from estimand.serving.models.loader import ServableLoader
 from estimand.serving.status import StatusError
 
 v1 = tf.compat.v1
@@ -40,7 +40,7 @@ def without_signature() -> bytes:
 @pytest.mark.parametrize("make", [with_signature, without_signature])
 def test_a_tflite_model_answers_batches_of_any_size(make, tmp_path: Path) -> None:
     (tmp_path / "model.tflite").write_bytes(make())
-    opened = Opener(Flags(prefer_tflite_model=True)).open(TENSORFLOW, str(tmp_path))
+    opened = ServableLoader(Flags(prefer_tflite_model=True)).open(TENSORFLOW, str(tmp_path))
     signature = opened.signatures["serving_default"]
     assert (list(signature.inputs), list(signature.outputs)) == (["x"], ["y"])
     program = opened.program(list(signature.inputs.values()), list(signature.outputs.values()))
@@ -78,7 +78,7 @@ def definition(method: str, inputs: dict[str, str], outputs: dict[str, str]) -> 
 
 def opened(folder: Path, model: bytes) -> object:
     (folder / "model.tflite").write_bytes(model)
-    return Opener(Flags(prefer_tflite_model=True)).open(TENSORFLOW, str(folder))
+    return ServableLoader(Flags(prefer_tflite_model=True)).open(TENSORFLOW, str(folder))
 
 
 @pytest.mark.parametrize("name", ["serving_default", "half"])
@@ -129,6 +129,6 @@ def test_a_signature_in_the_metadata_that_does_not_fit_fails_to_load(tmp_path: P
 def test_without_the_flag_it_is_no_model(tmp_path: Path) -> None:
     (tmp_path / "model.tflite").write_bytes(b"no model" * 99)
     with pytest.raises(StatusError, match=r"NOT_FOUND: Could not find SavedModel \.pb or \.pbtxt"):
-        Opener(Flags()).open(TENSORFLOW, str(tmp_path))
+        ServableLoader(Flags()).open(TENSORFLOW, str(tmp_path))
     with pytest.raises(ValueError, match="Model provided"):
-        Opener(Flags(prefer_tflite_model=True)).open(TENSORFLOW, str(tmp_path))
+        ServableLoader(Flags(prefer_tflite_model=True)).open(TENSORFLOW, str(tmp_path))

@@ -28,7 +28,7 @@ from estimand.serving.flags import Flags
 from estimand.serving.process import workers
 from estimand.serving.process.sockets import open_sockets
 from estimand.serving.process.worker import Handed, Membership
-from estimand.serving.process.worker_rpc import Link
+from estimand.serving.process.worker_rpc import WorkerConnection
 from estimand.serving.status import StatusError
 from tests.serving.models.test_reload import reload
 from tests.serving.running import (
@@ -256,7 +256,10 @@ def test_a_worker_that_is_silent_is_killed(monkeypatch) -> None:
         worker = supervisor._workers[0] = workers._Worker(0, process, replaces=False)
         worker.has_joined = True
         left, right = socket.socketpair()
-        async with Link(left, {}) as worker.link, Link(right, {"state": silent}):
+        async with (
+            WorkerConnection(left, {}) as worker.connection,
+            WorkerConnection(right, {"state": silent}),
+        ):
             watching = asyncio.create_task(supervisor._remember_states())
             while not killed:
                 await asyncio.sleep(0.01)
@@ -276,13 +279,16 @@ def test_a_worker_that_says_anything_is_not_silent() -> None:
         process = SimpleNamespace(kill=lambda: killed.append("killed"))
         worker = workers._Worker(0, process, replaces=False)
         left, right = socket.socketpair()
-        async with Link(left, supervisor._handlers(worker)) as worker.link, Link(right, {}) as link:
-            await link.call("config")
-            worker.link.heard -= 60
-            await link.call("others_are_ready")
+        async with (
+            WorkerConnection(left, supervisor._handlers(worker)) as worker.connection,
+            WorkerConnection(right, {}) as asking,
+        ):
+            await asking.call("config")
+            worker.connection.heard -= 60
+            await asking.call("others_are_ready")
             supervisor._kill_if_silent(worker)
             assert not killed
-            worker.link.heard -= 60
+            worker.connection.heard -= 60
             supervisor._kill_if_silent(worker)
 
     asyncio.run(asyncio.wait_for(main(), 20))
@@ -302,9 +308,9 @@ def test_however_many_ask_for_counts_the_other_workers_are_asked_once_at_a_time(
             await asyncio.sleep(0.01)
             return len(asked)
 
-        async with Link(left, {"others": others}):
+        async with WorkerConnection(left, {"others": others}):
             member = Membership(Handed(right), manager, metrics, lambda: None)
-            await member._link.__aenter__()
+            await member._supervisor.__aenter__()
             first = asyncio.create_task(member.refresh_metrics())
             while not asked:
                 await asyncio.sleep(0)
@@ -330,8 +336,8 @@ def test_a_link_carries_errors_and_tells_when_the_other_end_is_gone() -> None:
 
     async def main() -> tuple[str, str]:
         left, right = socket.socketpair()
-        async with Link(left, {}) as asking:
-            async with Link(right, {"fail": fail}):
+        async with WorkerConnection(left, {}) as asking:
+            async with WorkerConnection(right, {"fail": fail}):
                 with pytest.raises(StatusError) as first:
                     await asking.call("fail")
             await asking.closed.wait()

@@ -14,7 +14,7 @@ import tensorflow as tf
 import estimand as est
 from estimand.serving.flags import Flags
 from estimand.serving.models.config import TENSORFLOW
-from estimand.serving.models.loader import STATEMENT, Opener
+from estimand.serving.models.loader import STATEMENT, ServableLoader
 from estimand.serving.models.programs import Program, same_rows
 from tests.serving import making
 
@@ -25,7 +25,7 @@ Arrays = list[np.ndarray]
 
 def opened(directory: Path, signature: str = "serving_default", **flags) -> tuple[Program, list]:
     """A signature's program, and its inputs."""
-    servable = Opener(Flags(**flags)).open(TENSORFLOW, str(directory))
+    servable = ServableLoader(Flags(**flags)).open(TENSORFLOW, str(directory))
     found = servable.signatures[signature]
     inputs = list(found.inputs.values())
     return servable.program(inputs, list(found.outputs.values())), inputs
@@ -223,7 +223,7 @@ def _write_largest(directory: Path) -> None:
 def test_what_is_not_proven_is_joined_where_the_operator_says_so(tmp_path: Path) -> None:
     _write_largest(tmp_path)
     assert not opened(tmp_path)[0].may_batch
-    servable = Opener(Flags()).open(TENSORFLOW, str(tmp_path), joins=True)
+    servable = ServableLoader(Flags()).open(TENSORFLOW, str(tmp_path), joins=True)
     signature = servable.signatures["serving_default"]
     assert servable.program(
         list(signature.inputs.values()), list(signature.outputs.values())
