@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from estimand.serving.flags import Flags
-from estimand.serving.grpc import text_protos
 from estimand.serving.metrics import Metrics
+from estimand.serving.protos import text_protos
 
 yaml = pytest.importorskip("yaml")
 kubernetes_validate = pytest.importorskip("kubernetes_validate")

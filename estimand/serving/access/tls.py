@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from estimand.core.errors import ConfigError
-from estimand.serving.grpc.text_protos import read_ssl_config
+from estimand.serving.protos.text_protos import read_ssl_config
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class BatchSettings:
     def of(cls, message: Any, cpus: int) -> BatchSettings:
         """From a BatchingParameters message.
 
-        >>> from estimand.serving.grpc.text_protos import batching_parameters
+        >>> from estimand.serving.protos.text_protos import batching_parameters
         >>> BatchSettings.of(batching_parameters(), cpus=4).max_rows
         1000
         """

@@ -30,7 +30,7 @@ from estimand.serving.client.errors import (
 )
 from estimand.serving.client.tls import way_out
 from estimand.serving.client.values import RemoteSignature, VersionStatus, Which
-from estimand.serving.inference import tensors
+from estimand.serving.protos import tensors
 from estimand.serving.status import NAMES
 
 _OPTIONS = [

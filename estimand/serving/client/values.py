@@ -14,7 +14,7 @@ from estimand.export.composites import fed_arrays, joined_values
 from estimand.export.example_features import feature_text
 from estimand.export.reading import describe_signature
 from estimand.export.rows import example_of_row, inputs_of_rows, refuse_misspelt
-from estimand.serving.inference.composite_names import part_names
+from estimand.serving.protos.composite_names import part_names
 
 
 @dataclass(frozen=True)

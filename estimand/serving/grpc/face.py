@@ -37,11 +37,11 @@ from estimand.serving.grpc.predict import (
 )
 from estimand.serving.grpc.profiling import SERVICE as _PROFILER_SERVICE
 from estimand.serving.grpc.profiling import Method, Profiler
-from estimand.serving.grpc.wire_fields import FIRST_FIELDS, LARGE_MESSAGE, MAX_FIELDS, FieldCount
 from estimand.serving.inference import management
 from estimand.serving.metrics import Metrics
 from estimand.serving.models.manager import Manager
 from estimand.serving.page.answers import PageAnswers
+from estimand.serving.protos.wire_fields import FIRST_FIELDS, LARGE_MESSAGE, MAX_FIELDS, FieldCount
 from estimand.serving.status import StatusError, from_exception, invalid
 
 log = logging.getLogger("estimand.serving")

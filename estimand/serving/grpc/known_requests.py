@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from estimand.serving.inference.tensors import KINDS
+from estimand.serving.protos.tensors import KINDS
 
 _MAX_SIZES = 256
 _MAX_OF_A_SIZE = 4

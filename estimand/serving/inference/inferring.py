@@ -11,10 +11,10 @@ from tensorflow_serving.apis import classification_pb2, inference_pb2, regressio
 
 from estimand.serving.batching.lane import Lane
 from estimand.serving.batching.lane_to_come import LaneToCome
-from estimand.serving.inference.tensors import NAME_OF, NUMBER_OF
 from estimand.serving.json.slots import shape_text
 from estimand.serving.models.loaded_version import LoadedVersion
 from estimand.serving.models.servable import DEFAULT_SIGNATURE, Signature, Slot
+from estimand.serving.protos.tensors import NAME_OF, NUMBER_OF
 from estimand.serving.status import StatusError, invalid
 
 CLASSIFY = "tensorflow/serving/classify"

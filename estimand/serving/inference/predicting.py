@@ -13,9 +13,9 @@ import numpy as np
 from estimand.core import varints
 from estimand.serving.batching.lane import Lane
 from estimand.serving.batching.lane_to_come import LaneToCome
-from estimand.serving.inference import tensors
 from estimand.serving.models.loaded_version import LoadedVersion
 from estimand.serving.models.servable import DEFAULT_SIGNATURE, Signature, Slot
+from estimand.serving.protos import tensors
 from estimand.serving.status import StatusError, failed_precondition, invalid
 
 _MAX_PLANS = 256

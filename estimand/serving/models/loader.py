@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from estimand.serving.flags import Flags
-from estimand.serving.grpc import text_protos
 from estimand.serving.models import custom_ops
 from estimand.serving.models.config import TENSORFLOW
 from estimand.serving.models.custom import CustomAdapter, find_class
 from estimand.serving.models.servable import Servable
 from estimand.serving.models.sessions import LoadOptions
 from estimand.serving.models.tflite import MODEL_FILE, TfliteModel
+from estimand.serving.protos import text_protos
 from estimand.serving.status import not_found
 
 # An export with this file says that its rows do not depend on each other.

@@ -13,7 +13,6 @@ from estimand.core.errors import EstimandError
 from estimand.serving.batching.batches import BatchSettings
 from estimand.serving.batching.lane import Waiting
 from estimand.serving.flags import Flags, thread_count
-from estimand.serving.grpc import text_protos
 from estimand.serving.inference.request_log import RequestLog
 from estimand.serving.models import config as model_config
 from estimand.serving.models import warmup
@@ -22,6 +21,7 @@ from estimand.serving.models.loaded_version import LoadedVersion, Running
 from estimand.serving.models.loader import ServableLoader, own_batching_parameters
 from estimand.serving.models.model import Loading, Model
 from estimand.serving.probing.prober import Prober
+from estimand.serving.protos import text_protos
 from estimand.serving.status import (
     StatusError,
     failed_precondition,

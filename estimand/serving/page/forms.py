@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from estimand.export.example_features import example_features
 from estimand.export.reading import describe_signature
-from estimand.serving.inference.composite_names import part_names
+from estimand.serving.protos.composite_names import part_names
 
 if TYPE_CHECKING:
     from estimand.serving.models.servable import Servable

@@ -26,8 +26,8 @@ from estimand.serving.probing.verdicts import (
     VersionRefused,
     fingerprint,
 )
-from estimand.serving.process.worker_rpc import WorkerConnection
 from estimand.serving.status import NUMBERS, StatusError
+from estimand.serving.worker_rpc import WorkerConnection
 
 log = logging.getLogger("estimand.serving")
 _AT_ONCE = 2

@@ -367,8 +367,8 @@ class _Server:
 
 
 def _first_settings(flags: Flags) -> Any:
-    from estimand.serving.grpc import text_protos
     from estimand.serving.models import config as model_config
+    from estimand.serving.protos import text_protos
     from estimand.serving.status import StatusError
 
     if not flags.model_config_file:

@@ -18,9 +18,9 @@ from estimand.serving.metrics import Metrics
 from estimand.serving.models import config as model_config
 from estimand.serving.models.manager import Manager
 from estimand.serving.probing.verdicts import Claim, Verdict
-from estimand.serving.process.worker_rpc import WorkerConnection
 from estimand.serving.process.workers import VARIABLE
 from estimand.serving.status import StatusError
+from estimand.serving.worker_rpc import WorkerConnection
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 

@@ -30,8 +30,8 @@ from estimand.serving.metrics import sum_of_states
 from estimand.serving.probing.verdicts import Verdict, Verdicts
 from estimand.serving.process.nobody_listens import NobodyListens
 from estimand.serving.process.sockets import Sockets, open_sockets
-from estimand.serving.process.worker_rpc import WorkerConnection
 from estimand.serving.status import StatusError
+from estimand.serving.worker_rpc import WorkerConnection
 
 log = logging.getLogger("estimand.serving")
 

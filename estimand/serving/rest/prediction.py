@@ -14,7 +14,6 @@ from estimand.serving.access.room import Guest, Room
 from estimand.serving.batching.batches import Arrays
 from estimand.serving.batching.replies import run_beside
 from estimand.serving.flags import Flags
-from estimand.serving.grpc.wire_fields import MAX_FIELDS
 from estimand.serving.inference import inferring, predicting
 from estimand.serving.inference.inferring import ExamplesPlan
 from estimand.serving.inference.predicting import Plan
@@ -28,6 +27,7 @@ from estimand.serving.large_json.work import Budget, Reading, Writing
 from estimand.serving.metrics import Metrics
 from estimand.serving.models.loaded_version import LoadedVersion
 from estimand.serving.models.servable import DEFAULT_SIGNATURE
+from estimand.serving.protos.wire_fields import MAX_FIELDS
 from estimand.serving.rest.body import SMALL_ANSWER, SMALL_BODY, Arrival, too_large
 from estimand.serving.rest.exchange import Exchange
 from estimand.serving.rest.routes import Route

@@ -15,7 +15,6 @@ from google.protobuf import text_format
 from estimand.core.errors import ConfigError
 from estimand.serving.access.room import Room
 from estimand.serving.batching.replies import Promise
-from estimand.serving.grpc import text_protos
 from estimand.serving.grpc.face import GrpcFace
 from estimand.serving.json import examples as json_examples
 from estimand.serving.json import input as json_input
@@ -26,6 +25,7 @@ from estimand.serving.lean.limits import Limits
 from estimand.serving.lean.shared import Shared
 from estimand.serving.lean.streams import Streaming, Unary
 from estimand.serving.models import config as model_config
+from estimand.serving.protos import text_protos
 from estimand.serving.rest.api import Api
 from estimand.serving.rest.connection import Connection as RestConnection
 from estimand.serving.rest.prediction import plan_of

@@ -28,8 +28,8 @@ from estimand.serving.flags import Flags
 from estimand.serving.process import workers
 from estimand.serving.process.sockets import open_sockets
 from estimand.serving.process.worker import Handed, Membership
-from estimand.serving.process.worker_rpc import WorkerConnection
 from estimand.serving.status import StatusError
+from estimand.serving.worker_rpc import WorkerConnection
 from tests.serving.models.test_reload import reload
 from tests.serving.running import (
     Server,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tensorflow_serving.apis import classification_pb2, predict_pb2
 
-from estimand.serving.grpc.wire_fields import FieldCount
+from estimand.serving.protos.wire_fields import FieldCount
 from tests.serving.running import example, predict_request
 
 PREDICT = predict_pb2.PredictRequest.DESCRIPTOR

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2, types_pb2
 
-from estimand.serving.inference import tensors
+from estimand.serving.protos import tensors
 
 ARRAYS = {
     "float32": np.float32([[1.5, np.nan], [-np.inf, 0]]),

@@ -1,0 +1,1 @@
+"""Protobuf messages as text, as bytes and as arrays. Nothing here knows of a model or a server."""
