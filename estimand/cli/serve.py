@@ -15,7 +15,7 @@ from estimand.cli.group import INTERRUPTED
 from estimand.cli.quiet import quiet_start
 from estimand.core.version import __version__
 from estimand.serving.flags import Flags
-from estimand.serving.models import base_paths
+from estimand.serving.lifecycle import base_paths
 
 _REST_PORT = 8501  # TensorFlow Serving's
 

@@ -20,7 +20,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from estimand.core.errors import ConfigError
+from estimand.serving import channel_arguments
 
+TENSORFLOW = "tensorflow"  # the platform of SavedModels; others are named by --servable
 _LAST_PORT = 65_535
 # Where tensorflow_model_server has a meaning for it: never, or without a pause.
 _MAY_BE_NEGATIVE = frozenset(
@@ -243,9 +245,8 @@ class Flags:
         """
         if self.grpc_backend != "auto":
             return self.grpc_backend == "lean"
-        from estimand.serving.lean import limits
-
-        return bool(find_spec("hpack")) and not limits.unknown_arguments(self)
+        are_known = channel_arguments.are_all_known(self.grpc_channel_arguments)
+        return are_known and bool(find_spec("hpack"))
 
     def check(self) -> Flags:
         """Itself, if the values fit together."""

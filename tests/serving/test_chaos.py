@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import requests
 
-from tests.serving.models.test_reload import place
+from tests.serving.lifecycle.test_reload import place
 from tests.serving.running import Server, predict_request, wait_until_gone, workers_of
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from estimand.serving.batching.padding import pad_rows, pad_to_longest
+from estimand.serving.batching.programs import Program, same_rows
 from estimand.serving.batching.replies import Reply
-from estimand.serving.models.programs import Program, same_rows
 from estimand.serving.status import StatusError, from_exception, invalid
 
 log = logging.getLogger("estimand.serving")

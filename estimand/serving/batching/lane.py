@@ -33,9 +33,9 @@ from estimand.serving.batching.batches import (
     shape_key,
 )
 from estimand.serving.batching.pace import Pace
+from estimand.serving.batching.programs import Program
 from estimand.serving.batching.replies import Promise
 from estimand.serving.batching.turns import Turns
-from estimand.serving.models.programs import Program
 from estimand.serving.status import (
     StatusError,
     deadline_exceeded,

@@ -25,6 +25,7 @@ from tensorflow_serving.apis import (
 )
 
 from estimand.serving.batching.replies import Promise, Reply
+from estimand.serving.channel_arguments import pairs
 from estimand.serving.flags import Flags
 from estimand.serving.grpc.predict import (
     Classify,
@@ -37,9 +38,9 @@ from estimand.serving.grpc.predict import (
 )
 from estimand.serving.grpc.profiling import SERVICE as _PROFILER_SERVICE
 from estimand.serving.grpc.profiling import Method, Profiler
-from estimand.serving.inference import management
+from estimand.serving.lifecycle import management
+from estimand.serving.lifecycle.manager import Manager
 from estimand.serving.metrics import Metrics
-from estimand.serving.models.manager import Manager
 from estimand.serving.page.answers import PageAnswers
 from estimand.serving.protos.wire_fields import FIRST_FIELDS, LARGE_MESSAGE, MAX_FIELDS, FieldCount
 from estimand.serving.status import StatusError, from_exception, invalid
@@ -246,12 +247,11 @@ def channel_arguments(flags: Flags) -> list[tuple[str, int | str]]:
     >>> channel_arguments(Flags(grpc_channel_arguments="grpc.max_connection_age_ms=2000"))[-1]
     ('grpc.max_connection_age_ms', 2000)
     """
-    pairs: list[tuple[str, int | str]] = [
+    arguments: list[tuple[str, int | str]] = [
         ("grpc.max_receive_message_length", flags.max_request_bytes),
         ("grpc.max_send_message_length", 2**31 - 1),
         ("grpc.so_reuseport", int(flags.num_workers > 1)),
     ]
-    for argument in filter(None, flags.grpc_channel_arguments.split(",")):
-        key, _, value = argument.partition("=")
-        pairs.append((key.strip(), int(value) if value.strip().isdecimal() else value.strip()))
-    return pairs
+    for key, value in pairs(flags.grpc_channel_arguments):
+        arguments.append((key, int(value) if value.isdecimal() else value))
+    return arguments

@@ -1,1 +1,1 @@
-"""What is asked of a loaded version, in arrays: predict, classify, regress, metadata, status."""
+"""What is asked of a loaded version: predict, classify, regress, warm-up; and the log of it."""

@@ -22,11 +22,11 @@ from typing import Any
 from urllib.parse import quote
 
 from estimand.serving.flags import Flags
-from estimand.serving.models.warmup import MAX_RECORDS
 from estimand.serving.status import NUMBERS, invalid
 
 log = logging.getLogger("estimand.serving")
 
+MAX_RECORDS = 1000  # of a file that warms a model up
 _MAX_WAITING = 256
 _MAX_WAITING_BYTES = 64 * 2**20
 _FLUSH_SECONDS = 1.0

@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from estimand.serving import channel_arguments
 from estimand.serving.access.visitors import MOST
 from estimand.serving.flags import Flags
 
@@ -60,44 +60,13 @@ class Limits:
     def of(cls, flags: Flags) -> Limits:
         """The flags' limits. Of gRPC's channel arguments, those that mean something here."""
         limits = cls(message_bytes=flags.max_request_bytes, pending_bytes=flags.max_pending_bytes)
-        for key, value in _arguments(flags):
-            if key == _COMPRESSION:
+        for key, value in channel_arguments.pairs(flags.grpc_channel_arguments):
+            if key == channel_arguments.COMPRESSION:
                 limits = replace(limits, compress=value == "2")
-            elif _is_known(key, value):
-                name, factor = _ARGUMENTS[key]
+            elif channel_arguments.is_known(key, value):
+                name, factor = channel_arguments.LIMITS[key]
                 number: Any = int(value) if factor == 1 else int(value) * factor
                 limits = replace(limits, **{name: number})
             else:
                 log.warning("--grpc_channel_arguments: %s means nothing to the lean back end", key)
         return limits
-
-
-def unknown_arguments(flags: Flags) -> list[str]:
-    """Those of gRPC's channel arguments that mean nothing here."""
-    return [key for key, value in _arguments(flags) if not _is_known(key, value)]
-
-
-def _arguments(flags: Flags) -> Iterator[tuple[str, str]]:
-    for argument in filter(None, flags.grpc_channel_arguments.split(",")):
-        key, _, value = argument.partition("=")
-        yield key.strip(), value.strip()
-
-
-def _is_known(key: str, value: str) -> bool:
-    return key == _COMPRESSION or (key in _ARGUMENTS and value.isdecimal())
-
-
-_COMPRESSION = "grpc.default_compression_algorithm"
-_ARGUMENTS: dict[str, tuple[str, float]] = {
-    "grpc.max_receive_message_length": ("message_bytes", 1),
-    "grpc.max_concurrent_streams": ("streams", 1),
-    "grpc.max_metadata_size": ("header_bytes", 1),
-    "grpc.max_connection_idle_ms": ("idle_seconds", 1e-3),
-    "grpc.max_connection_age_ms": ("age_seconds", 1e-3),
-    "grpc.max_connection_age_grace_ms": ("age_grace_seconds", 1e-3),
-    "grpc.keepalive_time_ms": ("keepalive_seconds", 1e-3),
-    "grpc.keepalive_timeout_ms": ("keepalive_timeout_seconds", 1e-3),
-    "grpc.http2.min_ping_interval_without_data_ms": ("ping_interval_seconds", 1e-3),
-    "grpc.http2.min_recv_ping_interval_without_data_ms": ("ping_interval_seconds", 1e-3),
-    "grpc.http2.max_ping_strikes": ("ping_strikes", 1),
-}

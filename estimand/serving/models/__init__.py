@@ -1,1 +1,1 @@
-"""Models, their versions, and what they are loaded into. Nothing here knows of a protocol."""
+"""What a version is loaded into, and its lanes. Nothing here knows of requests or of protocols."""

@@ -26,7 +26,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core.errors import ConfigError
-from estimand.serving.models.programs import Joins, Program
+from estimand.serving.batching.programs import Joins, Program
 from estimand.serving.models.servable import Signature, Slot
 from estimand.serving.status import StatusError, invalid
 

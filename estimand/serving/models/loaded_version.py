@@ -14,8 +14,8 @@ import numpy as np
 from estimand.serving.batching.batches import BatchSettings
 from estimand.serving.batching.lane import Lane, Waiting
 from estimand.serving.batching.lane_to_come import LaneToCome
+from estimand.serving.batching.programs import Program
 from estimand.serving.json.slots import PlainSignature
-from estimand.serving.models.programs import Program
 from estimand.serving.models.servable import Servable, Slot
 from estimand.serving.status import StatusError
 

@@ -6,9 +6,8 @@ import os
 from dataclasses import replace
 from typing import Any
 
-from estimand.serving.flags import Flags
+from estimand.serving.flags import TENSORFLOW, Flags
 from estimand.serving.models import custom_ops
-from estimand.serving.models.config import TENSORFLOW
 from estimand.serving.models.custom import CustomAdapter, find_class
 from estimand.serving.models.servable import Servable
 from estimand.serving.models.sessions import LoadOptions

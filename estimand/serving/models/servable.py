@@ -19,11 +19,12 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.export.holding import Hold
-from estimand.serving.models import graph_scan, sessions
-from estimand.serving.models.programs import Joins, Program
+from estimand.serving.batching.programs import Joins, Program
+from estimand.serving.models import sessions
 from estimand.serving.models.sessions import LoadOptions
 from estimand.serving.protos import tensors
 from estimand.serving.protos.composite_names import part_names
+from estimand.serving.rows import graph_scan
 from estimand.serving.rows.proof import Finding, Proof
 
 DT_INT64 = tf.int64.as_datatype_enum

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.serving.models import graph_scan
+from estimand.serving.rows import graph_scan
 
 log = logging.getLogger("estimand.serving")
 

@@ -13,10 +13,11 @@ from typing import Any
 from urllib.parse import parse_qs
 from weakref import WeakKeyDictionary
 
+from estimand.serving.inference import sample_requests
+from estimand.serving.lifecycle.manager import Manager
 from estimand.serving.metrics import Metrics
 from estimand.serving.models.loaded_version import LoadedVersion
-from estimand.serving.models.manager import Manager
-from estimand.serving.page import forms, status
+from estimand.serving.page import status
 from estimand.serving.status import StatusError, invalid
 
 PAGE_PATH = "/"
@@ -67,7 +68,7 @@ class PageAnswers:
         if description is None:
             # A large graph takes a while to look through.
             description = await asyncio.to_thread(
-                forms.describe, version.name, version.number, version.servable
+                sample_requests.describe, version.name, version.number, version.servable
             )
             self._described[version] = description
         return description

@@ -6,9 +6,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from estimand.serving.lifecycle.manager import Manager
+    from estimand.serving.lifecycle.model import Model
     from estimand.serving.metrics import Metrics
-    from estimand.serving.models.manager import Manager
-    from estimand.serving.models.model import Model
 
 
 def status(manager: Manager, metrics: Metrics, is_ready: bool) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def _try(flags: Flags, platform: str, path: str, single_threaded: bool) -> bool:
 async def _warm_up(servable: Any, path: str) -> None:
     from estimand.serving.batching.batches import BatchSettings
     from estimand.serving.batching.lane import Waiting
-    from estimand.serving.models import warmup
+    from estimand.serving.inference import warmup
     from estimand.serving.models.loaded_version import LoadedVersion, Running
 
     records = warmup.read(path)
@@ -97,7 +97,7 @@ def _sample(slot: Any) -> np.ndarray | None:
 
 def _examples(servable: Any, texts: np.ndarray) -> np.ndarray:
     """In the place of texts, tf.Examples with what the graph looks for, if it does."""
-    from estimand.serving.page.forms import sample_example
+    from estimand.serving.inference.sample_requests import sample_example
 
     graph = getattr(servable, "graph", None)
     example = None if graph is None else sample_example(graph)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from estimand.serving.flags import Flags
-from estimand.serving.models.config import base_paths
+from estimand.serving.lifecycle.config import base_paths
 
 
 def address_lines(flags: Flags, settings: Mapping[str, Any] | None = None) -> list[str]:

@@ -19,7 +19,7 @@ from estimand.serving.process.addresses import address_lines, grpc_addresses
 
 if TYPE_CHECKING:
     from estimand.serving.large_json.by_size import JsonBySize
-    from estimand.serving.models.manager import Manager
+    from estimand.serving.lifecycle.manager import Manager
     from estimand.serving.process.worker import Membership
     from estimand.serving.rest.listener import RestServer
 
@@ -56,6 +56,7 @@ def serve(
         return workers.supervise(flags, say, address_lines(flags, _first_settings(flags)))
     require_packages()
     settings = _first_settings(flags)
+    from estimand.serving.lifecycle import manager  # noqa: F401  before probes are forked
     from estimand.serving.probing.prober import Host
 
     host = Host.first(flags, process_is_fresh)
@@ -143,8 +144,8 @@ class _Server:
         import numpy as np
 
         from estimand.serving.inference.request_log import RequestLog
-        from estimand.serving.models import config as model_config
-        from estimand.serving.models.manager import Manager
+        from estimand.serving.lifecycle import config as model_config
+        from estimand.serving.lifecycle.manager import Manager
         from estimand.serving.probing.prober import Prober
 
         loop = asyncio.get_running_loop()
@@ -367,7 +368,7 @@ class _Server:
 
 
 def _first_settings(flags: Flags) -> Any:
-    from estimand.serving.models import config as model_config
+    from estimand.serving.lifecycle import config as model_config
     from estimand.serving.protos import text_protos
     from estimand.serving.status import StatusError
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from estimand.serving.access.certificates import take_over
 from estimand.serving.access.tls import TlsSettings
+from estimand.serving.lifecycle import config as model_config
+from estimand.serving.lifecycle.manager import Manager
 from estimand.serving.metrics import Metrics
-from estimand.serving.models import config as model_config
-from estimand.serving.models.manager import Manager
 from estimand.serving.probing.verdicts import Claim, Verdict
 from estimand.serving.process.workers import VARIABLE
 from estimand.serving.status import StatusError

@@ -15,10 +15,10 @@ from estimand.serving.access.auth import CHALLENGES, Pairs
 from estimand.serving.access.room import Room
 from estimand.serving.batching.replies import run_beside
 from estimand.serving.flags import Flags
-from estimand.serving.inference import management
 from estimand.serving.large_json.by_size import JsonBySize
+from estimand.serving.lifecycle import management
+from estimand.serving.lifecycle.manager import Manager
 from estimand.serving.metrics import Metrics
-from estimand.serving.models.manager import Manager
 from estimand.serving.page.answers import STATUS_PATH, PageAnswers
 from estimand.serving.protos.text_protos import DEFAULT_METRICS_PATH, read_prometheus_path
 from estimand.serving.rest import routes

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from estimand.core import tf_private
-from estimand.serving.models import graph_scan
+from estimand.serving.rows import graph_scan
 from estimand.serving.rows.sizes import ROWS, Size, Symbol
 from estimand.serving.rows.values import MIXED, Value, plain
 from estimand.serving.rows.walk import TooLarge, Walk, harmless

@@ -24,7 +24,7 @@ from estimand.serving.access import auth
 from estimand.serving.access.auth import Tokens
 from estimand.serving.access.tls import TlsSettings
 from estimand.serving.flags import Flags
-from estimand.serving.models.config import ModelSettings, check_base_paths
+from estimand.serving.lifecycle.config import ModelSettings, check_base_paths
 from estimand.serving.process.addresses import address_lines
 from estimand.serving.rest import routes as rest_routes
 from estimand.serving.status import StatusError

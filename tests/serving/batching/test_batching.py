@@ -14,8 +14,8 @@ from google.protobuf import text_format
 from estimand.serving.batching import lane as batching
 from estimand.serving.batching.batches import BatchSettings, Task
 from estimand.serving.batching.lane import Lane, Waiting
+from estimand.serving.batching.programs import Joins, Program
 from estimand.serving.batching.replies import Promise
-from estimand.serving.models.programs import Joins, Program
 from estimand.serving.protos.text_protos import batching_parameters
 from estimand.serving.status import StatusError
 

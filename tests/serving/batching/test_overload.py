@@ -16,9 +16,9 @@ from estimand.serving.batching import lane as batching
 from estimand.serving.batching.batches import BatchSettings, Task
 from estimand.serving.batching.lane import Lane, Waiting
 from estimand.serving.batching.pace import Pace
+from estimand.serving.batching.programs import Joins, Program
 from estimand.serving.batching.turns import Turns
 from estimand.serving.lean.headers import PUSHBACK, trailers
-from estimand.serving.models.programs import Joins, Program
 from estimand.serving.rest.exchange import retry_after
 from estimand.serving.status import StatusError, overloaded
 

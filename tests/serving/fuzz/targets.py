@@ -24,7 +24,7 @@ from estimand.serving.lean.frames import Code, read_u32
 from estimand.serving.lean.limits import Limits
 from estimand.serving.lean.shared import Shared
 from estimand.serving.lean.streams import Streaming, Unary
-from estimand.serving.models import config as model_config
+from estimand.serving.lifecycle import config as model_config
 from estimand.serving.protos import text_protos
 from estimand.serving.rest.api import Api
 from estimand.serving.rest.connection import Connection as RestConnection

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from estimand.serving.flags import Flags
+from estimand.serving.lifecycle.config import ModelSettings
+from estimand.serving.lifecycle.manager import Manager
 from estimand.serving.metrics import Metrics
-from estimand.serving.models.config import ModelSettings
-from estimand.serving.models.manager import Manager
 from tests.serving import making
 
 T = TypeVar("T")

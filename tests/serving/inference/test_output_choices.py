@@ -14,9 +14,9 @@ import pytest
 
 from estimand.serving.batching.batches import BatchSettings
 from estimand.serving.batching.lane import Waiting
+from estimand.serving.batching.programs import Program
 from estimand.serving.inference.predicting import encode_response, plan_for
 from estimand.serving.models.loaded_version import LoadedVersion, Running
-from estimand.serving.models.programs import Program
 from estimand.serving.models.servable import Signature, Slot
 from estimand.serving.status import StatusError
 

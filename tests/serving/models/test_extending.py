@@ -22,10 +22,10 @@ from tensorflow_serving.config import model_server_config_pb2
 import estimand as est
 from estimand.core.errors import ConfigError
 from estimand.serving.flags import Flags
-from estimand.serving.models import config as model_config
+from estimand.serving.lifecycle import config as model_config
+from estimand.serving.lifecycle.manager import Manager
 from estimand.serving.models import custom_ops
 from estimand.serving.models.custom import CustomAdapter, find_class
-from estimand.serving.models.manager import Manager
 from estimand.serving.status import StatusError
 from tests.serving.running import Server, config_text, example, predict_request
 

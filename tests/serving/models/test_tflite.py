@@ -10,8 +10,7 @@ import tensorflow as tf
 from flatbuffers import flexbuffers
 from tensorflow.lite.tools import flatbuffer_utils
 
-from estimand.serving.flags import Flags
-from estimand.serving.models.config import TENSORFLOW
+from estimand.serving.flags import TENSORFLOW, Flags
 from estimand.serving.models.loader import ServableLoader
 from estimand.serving.status import StatusError
 

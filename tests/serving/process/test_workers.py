@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -30,7 +31,7 @@ from estimand.serving.process.sockets import open_sockets
 from estimand.serving.process.worker import Handed, Membership
 from estimand.serving.status import StatusError
 from estimand.serving.worker_rpc import WorkerConnection
-from tests.serving.models.test_reload import reload
+from tests.serving.lifecycle.test_reload import reload
 from tests.serving.running import (
     Server,
     config_text,
@@ -330,7 +331,19 @@ def test_grpcio_cannot_share_a_unix_socket() -> None:
         flags.check()
 
 
-def test_a_link_carries_errors_and_tells_when_the_other_end_is_gone() -> None:
+def test_who_only_watches_does_not_load_tensorflow() -> None:
+    program = (
+        "import sys\n"
+        "from estimand.serving.flags import Flags\n"
+        "from estimand.serving.process import addresses, server, workers\n"
+        "settings = server._first_settings(Flags(model_base_path='/models/half'))\n"
+        "print(list(settings), 'tensorflow' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "['default'] False\n", done.stderr
+
+
+def test_a_connection_carries_errors_and_tells_when_the_other_end_is_gone() -> None:
     async def fail(_: object) -> None:
         raise StatusError.of("NOT_FOUND", "no such thing")
 

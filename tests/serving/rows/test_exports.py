@@ -12,10 +12,9 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
-from estimand.serving.flags import Flags
-from estimand.serving.models.config import TENSORFLOW
+from estimand.serving.batching.programs import Program, same_rows
+from estimand.serving.flags import TENSORFLOW, Flags
 from estimand.serving.models.loader import STATEMENT, ServableLoader
-from estimand.serving.models.programs import Program, same_rows
 from tests.serving import making
 
 layers = keras.layers

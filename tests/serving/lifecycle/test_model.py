@@ -7,8 +7,8 @@ import dataclasses
 
 import pytest
 
-from estimand.serving.models.config import ModelSettings
-from estimand.serving.models.model import Loading, Model, State
+from estimand.serving.lifecycle.config import ModelSettings
+from estimand.serving.lifecycle.model import Loading, Model, State
 from estimand.serving.probing.verdicts import VersionRefused
 from estimand.serving.status import StatusError
 

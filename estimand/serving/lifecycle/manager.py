@@ -13,13 +13,13 @@ from estimand.core.errors import EstimandError
 from estimand.serving.batching.batches import BatchSettings
 from estimand.serving.batching.lane import Waiting
 from estimand.serving.flags import Flags, thread_count
+from estimand.serving.inference import warmup
 from estimand.serving.inference.request_log import RequestLog
-from estimand.serving.models import config as model_config
-from estimand.serving.models import warmup
-from estimand.serving.models.config import ModelSettings
+from estimand.serving.lifecycle import config as model_config
+from estimand.serving.lifecycle.config import ModelSettings
+from estimand.serving.lifecycle.model import Loading, Model
 from estimand.serving.models.loaded_version import LoadedVersion, Running
 from estimand.serving.models.loader import ServableLoader, own_batching_parameters
-from estimand.serving.models.model import Loading, Model
 from estimand.serving.probing.prober import Prober
 from estimand.serving.protos import text_protos
 from estimand.serving.status import (

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from estimand.core.errors import ConfigError
-from estimand.serving.flags import Flags
+from estimand.serving.flags import TENSORFLOW, Flags
 from estimand.serving.inference.request_log import LogSettings
 from estimand.serving.status import StatusError, failed_precondition, invalid
 
@@ -37,9 +37,6 @@ class VersionPolicy:
         if self.latest is not None:
             return set(sorted(there)[-self.latest :])
         return set(there)
-
-
-TENSORFLOW = "tensorflow"  # the platform of SavedModels
 
 
 @dataclass(frozen=True)

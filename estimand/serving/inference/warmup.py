@@ -6,11 +6,11 @@ import os
 from typing import Any
 
 from estimand.serving.inference import inferring, predicting
+from estimand.serving.inference.request_log import MAX_RECORDS
 from estimand.serving.models.loaded_version import LoadedVersion
 from estimand.serving.status import invalid
 
 FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
-MAX_RECORDS = 1000
 _METHODS = {"classify_log": inferring.CLASSIFY, "regress_log": inferring.REGRESS}
 
 

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from estimand.cli.main import main
 from estimand.core.errors import ConfigError
 from estimand.serving.flags import Flags
-from estimand.serving.models import base_paths
-from estimand.serving.models.config import from_flags
+from estimand.serving.lifecycle import base_paths
+from estimand.serving.lifecycle.config import from_flags
 
 
 def export(path: Path) -> Path:

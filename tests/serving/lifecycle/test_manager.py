@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from estimand.serving.flags import Flags
-from estimand.serving.models.config import ModelSettings, VersionPolicy
-from estimand.serving.models.manager import Manager
+from estimand.serving.lifecycle.config import ModelSettings, VersionPolicy
+from estimand.serving.lifecycle.manager import Manager
 from estimand.serving.status import StatusError
-from tests.serving.models.test_model import FakeVersion
+from tests.serving.lifecycle.test_model import FakeVersion
 from tests.serving.running import config_text
 
 

@@ -14,8 +14,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from estimand.serving.models import base_paths, disk
-from estimand.serving.models.config import ModelSettings
+from estimand.serving.lifecycle import base_paths
+from estimand.serving.lifecycle.config import ModelSettings
+from estimand.serving.models import disk
 from estimand.serving.models.loaded_version import LoadedVersion
 from estimand.serving.probing.verdicts import VersionRefused
 from estimand.serving.status import StatusError, from_exception, not_found

@@ -10,8 +10,8 @@ from tensorflow_serving.apis import (
     model_management_pb2,
 )
 
-from estimand.serving.models import config as model_config
-from estimand.serving.models.manager import Manager
+from estimand.serving.lifecycle import config as model_config
+from estimand.serving.lifecycle.manager import Manager
 from estimand.serving.status import StatusError, invalid, not_found
 
 _SIGNATURES = "signature_def"
