@@ -61,8 +61,16 @@ class Calls:
 
     def _is_admitted(self, head: RequestHead) -> bool:
         """Before any of the request itself is looked at, or waited for."""
-        admits = self._shared.admits
-        return admits is None or head.method.is_open or admits(head)
+        admission = self._shared.admission
+        if admission is None or head.method.is_open:
+            return True
+        # Clients send the same headers again and again: they are judged once, until others may ask.
+        current = admission.current()
+        if head.allowed_by is not current:
+            if not admission.allow(head.headers):
+                return False
+            head.allowed_by = current
+        return True
 
     def _hold_or_fail(self, stream: Stream, size: int) -> None:
         try:

@@ -94,7 +94,7 @@ class RequestHead:
         self.timeout: float | None = None
         self.encoding = b"identity"
         self.gzip = False
-        self.allowed_by: object = None  # the tokens that one of the headers is among
+        self.allowed_by: object = None  # what said that it may ask
         self.refusal: bytes | None = None  # the whole header block of the answer
 
     def metadata(self) -> Metadata:

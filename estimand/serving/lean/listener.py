@@ -21,7 +21,7 @@ import socket
 import ssl
 import stat
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from estimand.serving.access.room import Room
@@ -29,9 +29,8 @@ from estimand.serving.access.tls_door import TlsDoor
 from estimand.serving.access.visitors import Visitors
 from estimand.serving.lean.connection import Connection
 from estimand.serving.lean.frames import Code
-from estimand.serving.lean.headers import RequestHead
 from estimand.serving.lean.limits import Limits
-from estimand.serving.lean.shared import Shared
+from estimand.serving.lean.shared import Admission, Shared
 from estimand.serving.lean.streams import Streaming, Unary
 
 _BACKLOG = 2048
@@ -47,10 +46,10 @@ class LeanServer:
         tick_seconds: float = 1.0,
         room: Room | None = None,
         visitors: Visitors | None = None,
-        admits: Callable[[RequestHead], bool] | None = None,
+        admission: Admission | None = None,
     ) -> None:
         known = {path.encode(): method for path, method in table.items()}
-        self._shared = Shared(known, limits or Limits(), room, visitors, admits)
+        self._shared = Shared(known, limits or Limits(), room, visitors, admission)
         self._tick_seconds = tick_seconds
         self._listening: list[asyncio.AbstractServer | TlsDoor] = []
         self._paths: list[str] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from estimand.serving.access.room import Room
 from estimand.serving.access.visitors import Visitors
@@ -16,8 +16,17 @@ if TYPE_CHECKING:
     from estimand.serving.lean.connection import Connection
 
 
+class Admission(Protocol):
+    """Whether who sends such headers may ask at all. The Tokens of a server are one."""
+
+    def allow(self, headers: Sequence[Header], /) -> bool: ...
+
+    def current(self) -> object:
+        """What `allow` rests on: another object when it may answer otherwise."""
+
+
 class Shared:
-    """`now` moves with every tick; `admits` says whether who sends such headers may ask at all."""
+    """`now` moves with every tick."""
 
     def __init__(
         self,
@@ -25,14 +34,14 @@ class Shared:
         limits: Limits,
         room: Room | None = None,
         visitors: Visitors | None = None,
-        admits: Callable[[RequestHead], bool] | None = None,
+        admission: Admission | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.limits = limits
         self.now = self.loop.time()
         self.room = room or Room(limits.pending_bytes)
         self.visitors = visitors or Visitors(limits.connections)
-        self.admits = admits
+        self.admission = admission
         self.connections: set[Connection] = set()
         self.is_ending = False  # nobody may come any more
         self.judge: Callable[[Sequence[Header]], RequestHead] = functools.partial(

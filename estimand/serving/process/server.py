@@ -276,7 +276,7 @@ class _Server:
             Limits.of(flags),
             room=self._room,
             visitors=self._visitors,
-            admits=self._tokens.admits if self._tokens else None,
+            admission=self._tokens,
         )
         tls = self._grpc_tls.context() if self._grpc_tls else None
         handed = self._handed
