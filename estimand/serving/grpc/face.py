@@ -76,7 +76,7 @@ class GrpcFace:
 
     def starts(self) -> dict[str, Start]:
         """What is asked of models: how to begin it, by path."""
-        kinds: tuple[type[GrpcPrediction], ...] = (Predict, Classify, Regress, MultiInference)
+        kinds: tuple[type[GrpcPrediction[Any]], ...] = (Predict, Classify, Regress, MultiInference)
         return {
             f"/{_PREDICTION_SERVICE}/{kind.api}": functools.partial(self._start, kind)
             for kind in kinds
@@ -122,7 +122,7 @@ class GrpcFace:
 
     def _start(
         self,
-        kind: type[GrpcPrediction],
+        kind: type[GrpcPrediction[Any]],
         body: bytes,
         deadline: Deadline,
         reply: Reply[bytes],
@@ -136,7 +136,7 @@ class GrpcFace:
                 return
         prediction.start(at_once)
 
-    async def _read_if_few(self, count: FieldCount, prediction: GrpcPrediction) -> Any:
+    async def _read_if_few(self, count: FieldCount, prediction: GrpcPrediction[Any]) -> Any:
         await self._require_few(count)
         return prediction.read()
 

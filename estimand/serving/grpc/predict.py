@@ -21,7 +21,7 @@ from estimand.serving.grpc.known_requests import KnownRequests
 from estimand.serving.inference import inferring, predicting
 from estimand.serving.inference.inferring import ExamplesPlan
 from estimand.serving.inference.predicting import Plan
-from estimand.serving.inference.prediction import Models, Prediction
+from estimand.serving.inference.prediction import Models, PlanT, Prediction
 from estimand.serving.metrics import Metrics
 from estimand.serving.models.loaded_version import LoadedVersion
 from estimand.serving.status import StatusError, invalid
@@ -38,7 +38,7 @@ class PredictSettings:
     known: KnownRequests = field(default_factory=KnownRequests)
 
 
-class GrpcPrediction(Prediction):
+class GrpcPrediction(Prediction[PlanT]):
     """A message in, a message out."""
 
     __slots__ = ("_settings",)
@@ -53,12 +53,10 @@ class GrpcPrediction(Prediction):
         self._settings = settings
 
     def write(self, outputs: Sequence[np.ndarray]) -> bytes:
-        assert self.version is not None
         return self.logged(self.encode(self.version, outputs))
 
     def logged(self, answer: bytes) -> bytes:
         requests, version = self._settings.manager.requests, self.version
-        assert version is not None
         if requests.wants(version.name):
             size = len(self.body) + len(answer)
             requests.add(version, self.log_kind, self.body, answer, size)
@@ -68,7 +66,7 @@ class GrpcPrediction(Prediction):
         raise NotImplementedError
 
 
-class Predict(GrpcPrediction):
+class Predict(GrpcPrediction[Plan]):
     __slots__ = ()
     api = "Predict"
     message = predict_pb2.PredictRequest
@@ -101,7 +99,7 @@ class Predict(GrpcPrediction):
         return predicting.encode_response(self.plan, outputs, self._settings.as_content)
 
 
-class _OfExamples(GrpcPrediction):
+class _OfExamples(GrpcPrediction[ExamplesPlan]):
     __slots__ = ()
     response: ClassVar[Any]
 

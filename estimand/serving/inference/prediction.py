@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -49,7 +49,10 @@ class HasLane(Protocol):
     def lane(self) -> Lane | LaneToCome: ...
 
 
-class Prediction(Task):
+PlanT = TypeVar("PlanT", bound=HasLane)
+
+
+class Prediction(Task, Generic[PlanT]):
     """Holds its version, and is counted when it is over.
 
     Subclasses read the request and write the answer. One after the other are called:
@@ -61,12 +64,15 @@ class Prediction(Task):
           write      of the subclass: the bytes of the answer
           succeed    counts it, and tells the reply
 
-    and `refuse` or `failed` where that ends early.
+    and `refuse` or `failed` where that ends early. What is read, there is only from then on: the
+    version from `hold`, the plan from `start`.
     """
 
-    __slots__ = ("_metrics", "_started", "body", "plan", "version")
+    __slots__ = ("_holds", "_metrics", "_started", "body", "plan", "version")
     api: ClassVar[str]
     entrypoint: ClassVar[str]
+    version: LoadedVersion
+    plan: PlanT
 
     def __init__(
         self, body: bytes, deadline: float | None, reply: Reply[bytes], metrics: Metrics
@@ -75,10 +81,9 @@ class Prediction(Task):
         self._started = _clock()
         self._metrics = metrics
         self.body = body
-        self.version: LoadedVersion | None = None
-        self.plan: Any = None
+        self._holds = False
 
-    def read(self) -> tuple[HasLane, Arrays]:
+    def read(self) -> tuple[PlanT, Arrays]:
         """The plan, and the arrays that it asks for. Calls `hold` with the version on the way."""
         raise NotImplementedError
 
@@ -93,7 +98,7 @@ class Prediction(Task):
         except Exception as error:
             self.refuse(error)
 
-    def start_later(self, reading: Awaitable[tuple[HasLane, Arrays]]) -> None:
+    def start_later(self, reading: Awaitable[tuple[PlanT, Arrays]]) -> None:
         """For what is not read in the event loop: `reading` is awaited in the place of `read`."""
 
         async def read_then_submit() -> None:
@@ -113,17 +118,18 @@ class Prediction(Task):
     def hold(self, version: LoadedVersion) -> LoadedVersion:
         version.enter()
         self.version = version
+        self._holds = True
         return version
 
     def release(self) -> None:
-        if self.version is not None:
+        if self._holds:
             self.version.leave()
-            self.version = None
+            self._holds = False
 
     @property
     def model(self) -> str:
         """The name to count it under: that of a model that exists, or none."""
-        return "" if self.version is None else self.version.name
+        return self.version.name if self._holds else ""
 
     def answered(self, outputs: list[np.ndarray]) -> None:
         try:
@@ -147,8 +153,6 @@ class Prediction(Task):
 
     async def _answer_beside(self, outputs: list[np.ndarray]) -> None:
         version = self.version
-        assert version is not None
-
         try:
             async with asyncio.timeout_at(self.deadline), version.writing:
                 if self.gone:

@@ -18,10 +18,11 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 from estimand.serving.flags import Flags
+from estimand.serving.json.slots import JsonSignature, JsonSlot
 from estimand.serving.status import NUMBERS, invalid
 
 log = logging.getLogger("estimand.serving")
@@ -79,6 +80,27 @@ def _placed(name: str, prefix: str, flags: Flags) -> str:
     return path
 
 
+class LoggedVersion(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def number(self) -> int: ...
+
+
+class LoggedPlan(Protocol):
+    """What a request is to be written down with: a `Plan` is one."""
+
+    @property
+    def signature(self) -> JsonSignature: ...
+
+    @property
+    def inputs(self) -> Sequence[JsonSlot]: ...
+
+    @property
+    def outputs(self) -> Sequence[JsonSlot]: ...
+
+
 class RequestLog:
     """One for the whole server. `configure` says which models are logged."""
 
@@ -104,7 +126,7 @@ class RequestLog:
         settings = self._settings.get(model)
         return settings is not None and random.random() < settings.rate
 
-    def add(self, version: Any, kind: str, request: Any, answer: Any, size: int) -> None:
+    def add(self, version: LoggedVersion, kind: str, request: Any, answer: Any, size: int) -> None:
         """`kind` is a field of PredictionLog. The messages come whole, as bytes, or as a call that
         makes them; `size` is about what they take."""
         if self._waiting_bytes + size > _MAX_WAITING_BYTES:
@@ -122,7 +144,12 @@ class RequestLog:
         self._count(version.name, _OK)
 
     def add_predict(
-        self, version: Any, plan: Any, arrays: Sequence[Any], outputs: Sequence[Any], size: int
+        self,
+        version: LoggedVersion,
+        plan: LoggedPlan,
+        arrays: Sequence[Any],
+        outputs: Sequence[Any],
+        size: int,
     ) -> None:
         """What came as JSON, as the messages it would have been."""
 
@@ -139,7 +166,13 @@ class RequestLog:
         self.add(version, "predict_log", request, answer, size)
 
     def add_inference(
-        self, version: Any, action: str, signature: str, given: Any, result: Any, size: int
+        self,
+        version: LoggedVersion,
+        action: str,
+        signature: str,
+        given: Any,
+        result: Any,
+        size: int,
     ) -> None:
         """The same for classify and regress."""
         from tensorflow_serving.apis import prediction_log_pb2
@@ -311,7 +344,9 @@ def _make_private(folder: str) -> None:
             os.mkdir(folder, 0o700)
 
 
-def _filled(message: Any, field: str, version: Any, plan: Any, arrays: Sequence[Any]) -> Any:
+def _filled(
+    message: Any, field: str, version: LoggedVersion, plan: LoggedPlan, arrays: Sequence[Any]
+) -> Any:
     import tensorflow as tf
 
     message.model_spec.name = version.name

@@ -37,7 +37,7 @@ _MAX_DIGITS = 18
 _LOOKED_AT = frozenset((b"content-length", b"content-encoding", b"expect"))
 _PROBES = (b"/livez", b"/readyz")
 
-_Kind = type[RestPrediction]
+_Kind = type[RestPrediction[Any]]
 
 
 class Api:

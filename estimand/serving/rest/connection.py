@@ -215,7 +215,6 @@ class Connection(asyncio.Protocol):
             return
         if self._arrival is None:
             most, deadline = exchange.prediction.most_bytes, exchange.prediction.deadline
-            assert deadline is not None
             try:
                 self._arrival = Arrival(self, self.party, self.shared.room, most, deadline)
             except StatusError as error:

@@ -26,7 +26,7 @@ class Exchange:
     body: bytes | bytearray = b""
     parts = 0
     is_whole = False
-    prediction: RestPrediction | None = None  # that waits for the body
+    prediction: RestPrediction[Any] | None = None  # that waits for the body
     refusal: tuple[int, bytes, bytes] | None = None  # of what is no request
     more = b""  # headers of the answer, whatever it is
     answered = False

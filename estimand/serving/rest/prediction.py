@@ -17,7 +17,7 @@ from estimand.serving.flags import Flags
 from estimand.serving.inference import inferring, predicting
 from estimand.serving.inference.inferring import ExamplesPlan
 from estimand.serving.inference.predicting import Plan
-from estimand.serving.inference.prediction import HasLane, Models, Prediction
+from estimand.serving.inference.prediction import Models, PlanT, Prediction
 from estimand.serving.json import examples as json_examples
 from estimand.serving.json import input as json_input
 from estimand.serving.json import output as json_output
@@ -61,11 +61,12 @@ class RestSettings:
         )
 
 
-class RestPrediction(Prediction):
+class RestPrediction(Prediction[PlanT]):
     """Made when the head of its request is there; `run` when the body is whole."""
 
     __slots__ = ("_guest", "_is_zipped", "_route", "_settings", "arrival", "most_bytes")
     entrypoint = "REST"
+    deadline: float
 
     def __init__(
         self,
@@ -104,7 +105,7 @@ class RestPrediction(Prediction):
             self.body = plain
             self.start(at_once)
 
-    def read(self) -> tuple[HasLane, Arrays]:
+    def read(self) -> tuple[PlanT, Arrays]:
         document = json_input.parse(self.body)
         name = json_input.signature_name(document)
         return self.read_document(self._find(), name, document)
@@ -113,10 +114,9 @@ class RestPrediction(Prediction):
         route = self._route
         return self.hold(self._settings.manager.find(route.model, route.version, route.label))
 
-    async def _read_large(self, body: bytes | bytearray) -> tuple[HasLane, Arrays]:
+    async def _read_large(self, body: bytes | bytearray) -> tuple[PlanT, Arrays]:
         """In another process."""
         version, settings, route = self._find(), self._settings, self._route
-        assert self.deadline is not None
         budget = settings.large.budget
         if route.action != "predict":
             budget = Budget(budget.inflated_bytes, min(budget.values, MAX_FIELDS))
@@ -127,12 +127,12 @@ class RestPrediction(Prediction):
 
     def read_document(
         self, version: LoadedVersion, name: str, document: Any
-    ) -> tuple[HasLane, Arrays]:
+    ) -> tuple[PlanT, Arrays]:
         raise NotImplementedError
 
     def take(
         self, version: LoadedVersion, name: str, given: Any, as_rows: bool
-    ) -> tuple[HasLane, Arrays]:
+    ) -> tuple[PlanT, Arrays]:
         """What another process has made of the body."""
         raise NotImplementedError
 
@@ -152,7 +152,7 @@ class RestPrediction(Prediction):
             self._guest = None
 
 
-class RestPredict(RestPrediction):
+class RestPredict(RestPrediction[Plan]):
     __slots__ = ("_as_rows",)
     api = "Predict"
 
@@ -188,7 +188,6 @@ class RestPredict(RestPrediction):
 
     async def _write_large(self, outputs: list[np.ndarray]) -> None:
         """In another process."""
-        assert self.deadline is not None
         try:
             self.grow(sum(array.nbytes for array in outputs))
             self._log(outputs)
@@ -203,12 +202,11 @@ class RestPredict(RestPrediction):
 
     def _log(self, outputs: Sequence[np.ndarray]) -> None:
         requests, version = self._settings.manager.requests, self.version
-        assert version is not None
         if requests.wants(version.name):
             requests.add_predict(version, self.plan, self.arrays, outputs, len(self.body))
 
 
-class _OfExamples(RestPrediction):
+class _OfExamples(RestPrediction[ExamplesPlan]):
     __slots__ = ("_given",)
     method: ClassVar[str]
 
@@ -234,7 +232,6 @@ class _OfExamples(RestPrediction):
             super().answered(outputs)
 
     def write(self, outputs: Sequence[np.ndarray]) -> bytes:
-        assert self.version is not None
         return self.logged(self.encode(self.version, outputs))
 
     def encode(self, version: LoadedVersion, outputs: Sequence[np.ndarray]) -> Any:
@@ -244,7 +241,6 @@ class _OfExamples(RestPrediction):
     def logged(self, encoded: Any) -> bytes:
         question, result, answer = encoded
         requests, version = self._settings.manager.requests, self.version
-        assert version is not None
         if requests.wants(version.name):
             size, action = len(self.body), self._route.action
             requests.add_inference(version, action, question.signature, self._given, result, size)
@@ -273,7 +269,7 @@ class RestRegress(_OfExamples):
         return json_examples.regression_json(result)
 
 
-PREDICTIONS: dict[str, type[RestPrediction]] = {
+PREDICTIONS: dict[str, type[RestPrediction[Any]]] = {
     "predict": RestPredict,
     "classify": RestClassify,
     "regress": RestRegress,

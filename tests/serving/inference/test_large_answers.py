@@ -36,7 +36,7 @@ def asked(kind: str, reply: Any) -> Any:
     log = SimpleNamespace(wants=lambda _: False)
     models: Any = SimpleNamespace(models={}, requests=log)
     if kind != "Rest":
-        made: type[GrpcPrediction] = getattr(predict, kind)
+        made: type[GrpcPrediction[Any]] = getattr(predict, kind)
         return made(PredictSettings(models, Metrics(), False, False), b"", None, reply)
     large: Any = None
     settings = RestSettings(models, Metrics(), Room(2**30), large, 2**20, 60.0, False)
@@ -47,14 +47,16 @@ def asked(kind: str, reply: Any) -> Any:
 @pytest.mark.parametrize("rows", [10, 20_000])
 @pytest.mark.parametrize("kind", ["Regress", "MultiInference", "Rest"])
 def test_only_a_small_answer_is_made_in_the_event_loop(kind: str, rows: int) -> None:
-    plan, version = Plan(), SimpleNamespace(name="m", number=1, users=1)
+    plan, version = Plan(), SimpleNamespace(name="m", number=1, users=0)
     version.writing = asyncio.Semaphore(1)
+    version.enter = lambda: setattr(version, "users", 1)
     version.leave = lambda: setattr(version, "users", 0)
 
     async def main() -> bytes:
         reply: Promise[bytes] = Promise()
         prediction = asked(kind, reply)
-        prediction.plan, prediction.version = plan, version
+        prediction.plan = plan
+        prediction.hold(version)
         prediction.arrays = [np.zeros(rows)]
         prediction.finish([np.ones(rows, np.float32)])
         return await reply.future

@@ -48,10 +48,11 @@ def test_an_answer_for_which_there_is_no_room_is_refused_and_not_kept() -> None:
 
 
 def test_values_that_have_no_json_are_an_error_and_free_their_version() -> None:
-    told, version = Told(), SimpleNamespace(name="m", users=1)
+    told, version = Told(), SimpleNamespace(name="m", users=0)
+    version.enter = lambda: setattr(version, "users", 1)
     version.leave = lambda: setattr(version, "users", 0)
     prediction = predict(told, Room(2**20))
-    prediction.version = version  # type: ignore[assignment]
+    prediction.hold(version)
     prediction.answered([np.array([b"a", None], object)])
     assert [error.name for error in told.errors] == ["INTERNAL"]
     assert not version.users
@@ -67,7 +68,7 @@ def test_a_large_answer_waits_in_the_turn_of_its_client() -> None:
 
     prediction = predict(told, Room(2**30), Large())
     prediction.plan, prediction._as_rows = SimpleNamespace(outputs=[]), True
-    version: Any = SimpleNamespace(name="m", leave=lambda: None)
-    prediction.version = version
+    version: Any = SimpleNamespace(name="m", enter=lambda: None, leave=lambda: None)
+    prediction.hold(version)
     asyncio.run(prediction._write_large([np.zeros(100_000, np.float32)]))
     assert replies == [told]
