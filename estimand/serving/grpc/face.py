@@ -27,7 +27,7 @@ from tensorflow_serving.apis import (
 from estimand.serving.batching.replies import Promise, Reply
 from estimand.serving.channel_arguments import pairs
 from estimand.serving.flags import Flags
-from estimand.serving.grpc.predict import (
+from estimand.serving.grpc.prediction import (
     Classify,
     GrpcPrediction,
     MultiInference,

@@ -21,7 +21,7 @@ from google.protobuf import descriptor_pool
 
 from estimand.core import described
 from estimand.core.described import BOOL, BYTES, MESSAGE, STRING, UINT32, UINT64, Field
-from estimand.serving.grpc.predict import parsed
+from estimand.serving.grpc.prediction import parsed
 from estimand.serving.status import StatusError, invalid
 
 SERVICE = "tensorflow.ProfilerService"

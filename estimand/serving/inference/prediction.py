@@ -18,6 +18,7 @@ from estimand.serving.batching.batches import Arrays, Task
 from estimand.serving.batching.lane import Lane
 from estimand.serving.batching.lane_to_come import LaneToCome
 from estimand.serving.batching.replies import Reply, run_beside
+from estimand.serving.inference.examples_plan import ExamplesPlan, are_many_values
 from estimand.serving.inference.request_log import RequestLog
 from estimand.serving.metrics import Metrics
 from estimand.serving.models.loaded_version import LoadedVersion
@@ -43,7 +44,7 @@ class Models(Protocol):
 
 
 class HasLane(Protocol):
-    """What is to be run: a plan of `predicting` or of `inferring`."""
+    """What is to be run: a `Plan` or an `ExamplesPlan`."""
 
     @property
     def lane(self) -> Lane | LaneToCome: ...
@@ -88,7 +89,7 @@ class Prediction(Task, Generic[PlanT]):
         raise NotImplementedError
 
     def write(self, outputs: Sequence[np.ndarray]) -> bytes:
-        raise NotImplementedError
+        return self.logged(self.encode(self.version, outputs))
 
     def start(self, at_once: bool = False) -> None:
         """The reply may be told before this returns. `at_once`: see Lane.submit."""
@@ -140,7 +141,7 @@ class Prediction(Task, Generic[PlanT]):
         self.succeed(answer)
 
     def encode(self, version: LoadedVersion, outputs: Sequence[np.ndarray]) -> Any:
-        """A part of `write`, for `answer_beside`: on any thread."""
+        """A part of `write`, which `answer_beside` does on any thread."""
         raise NotImplementedError
 
     def logged(self, encoded: Any) -> bytes:
@@ -186,3 +187,15 @@ class Prediction(Task, Generic[PlanT]):
         model = self.model
         self.release()
         self._metrics.request(model, self.api, self.entrypoint, code, _clock() - self._started)
+
+
+class ExamplesPrediction(Prediction[ExamplesPlan]):
+    """One that is asked about tf.Examples. A large answer is made beside the event loop."""
+
+    __slots__ = ()
+
+    def answered(self, outputs: list[np.ndarray]) -> None:
+        if are_many_values(outputs):
+            self.answer_beside(outputs)
+        else:
+            super().answered(outputs)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from estimand.serving.inference import inferring, predicting
+from estimand.serving.inference import examples_plan, predict_plan
 from estimand.serving.inference.request_log import MAX_RECORDS
 from estimand.serving.models.loaded_version import LoadedVersion
 from estimand.serving.status import invalid
 
 FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
-_METHODS = {"classify_log": inferring.CLASSIFY, "regress_log": inferring.REGRESS}
+_METHODS = {"classify_log": examples_plan.CLASSIFY, "regress_log": examples_plan.REGRESS}
 
 
 def read(directory: str) -> list[Any]:
@@ -41,18 +41,18 @@ async def _answer(version: LoadedVersion, record: Any) -> None:
         raise invalid("Unsupported log_type for warmup: 0")
     request = getattr(record, kind).request
     if kind == "predict_log":
-        plan = predicting.plan_for(
+        plan = predict_plan.predict_plan_for(
             version, request.model_spec.signature_name, tuple(request.output_filter)
         )
-        await plan.lane.run(predicting.decode_inputs(plan, request.inputs))
+        await plan.lane.run(predict_plan.decode_inputs(plan, request.inputs))
         return
     if kind in _METHODS:
         name = request.model_spec.signature_name
-        questions = inferring.plan_for(version, _METHODS[kind], name)
+        questions = examples_plan.examples_plan_for(version, _METHODS[kind], name)
     elif kind == "multi_inference_log":
-        questions = inferring.plan_for_tasks(version, request.tasks, False)
+        questions = examples_plan.plan_for_tasks(version, request.tasks, False)
     else:
         raise invalid(f"Unsupported log_type for warmup: {kind}")
-    examples = inferring.serialized_examples(request.input)
+    examples = examples_plan.serialized_examples(request.input)
     outputs = await questions.lane.run(questions.feeds(examples))
     list(questions.results(outputs, len(examples)))  # which fails where an answer would

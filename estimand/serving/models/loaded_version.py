@@ -41,7 +41,7 @@ class LoadedVersion:
         self.name = name
         self.number = number
         self.servable = servable
-        self.plans: dict[object, object] = {}  # of `predicting`; go with the version
+        self.plans: dict[object, object] = {}  # of Predict; go with the version
         self.plain_signatures = {
             key: PlainSignature.of(signature) for key, signature in servable.signatures.items()
         }

@@ -14,10 +14,10 @@ from estimand.serving.access.room import Guest, Room
 from estimand.serving.batching.batches import Arrays
 from estimand.serving.batching.replies import run_beside
 from estimand.serving.flags import Flags
-from estimand.serving.inference import inferring, predicting
-from estimand.serving.inference.inferring import ExamplesPlan
-from estimand.serving.inference.predicting import Plan
-from estimand.serving.inference.prediction import Models, PlanT, Prediction
+from estimand.serving.inference import examples_plan, predict_plan
+from estimand.serving.inference.examples_plan import ExamplesPlan
+from estimand.serving.inference.predict_plan import Plan
+from estimand.serving.inference.prediction import ExamplesPrediction, Models, PlanT, Prediction
 from estimand.serving.json import examples as json_examples
 from estimand.serving.json import input as json_input
 from estimand.serving.json import output as json_output
@@ -159,7 +159,7 @@ class RestPredict(RestPrediction[Plan]):
     def read_document(
         self, version: LoadedVersion, name: str, document: Any
     ) -> tuple[Plan, Arrays]:
-        plan = plan_of(version, name, self._settings.check_method)
+        plan = json_plan_for(version, name, self._settings.check_method)
         arrays, self._as_rows = json_input.predict_inputs(document, plan.signature, self.body)
         return plan, arrays
 
@@ -168,11 +168,11 @@ class RestPredict(RestPrediction[Plan]):
     ) -> tuple[Plan, Arrays]:
         self._as_rows = as_rows
         self.grow(sum(array.nbytes for array in given))
-        return plan_of(version, name, self._settings.check_method), given
+        return json_plan_for(version, name, self._settings.check_method), given
 
     def answered(self, outputs: list[np.ndarray]) -> None:
         try:
-            large = is_large(outputs)
+            large = is_large_as_json(outputs)
         except Exception as error:
             self.fail(error)
             return
@@ -206,7 +206,7 @@ class RestPredict(RestPrediction[Plan]):
             requests.add_predict(version, self.plan, self.arrays, outputs, len(self.body))
 
 
-class _OfExamples(RestPrediction[ExamplesPlan]):
+class RestExamples(ExamplesPrediction, RestPrediction[ExamplesPlan]):
     __slots__ = ("_given",)
     method: ClassVar[str]
 
@@ -222,17 +222,10 @@ class _OfExamples(RestPrediction[ExamplesPlan]):
 
     def _plan(self, version: LoadedVersion, name: str, given: Any) -> tuple[ExamplesPlan, Arrays]:
         self._given = given
-        plan = inferring.plan_for(version, self.method, name, self._settings.check_method)
-        return plan, plan.feeds(inferring.serialized_examples(given))
-
-    def answered(self, outputs: list[np.ndarray]) -> None:
-        if inferring.is_large(outputs):
-            self.answer_beside(outputs)
-        else:
-            super().answered(outputs)
-
-    def write(self, outputs: Sequence[np.ndarray]) -> bytes:
-        return self.logged(self.encode(self.version, outputs))
+        plan = examples_plan.examples_plan_for(
+            version, self.method, name, self._settings.check_method
+        )
+        return plan, plan.feeds(examples_plan.serialized_examples(given))
 
     def encode(self, version: LoadedVersion, outputs: Sequence[np.ndarray]) -> Any:
         ((question, result),) = self.plan.results(outputs, len(self.arrays[0]))
@@ -251,19 +244,19 @@ class _OfExamples(RestPrediction[ExamplesPlan]):
         raise NotImplementedError
 
 
-class RestClassify(_OfExamples):
+class RestClassify(RestExamples):
     __slots__ = ()
     api = "Classify"
-    method = inferring.CLASSIFY
+    method = examples_plan.CLASSIFY
 
     def json_of(self, result: Any) -> bytes:
         return json_examples.classification_json(result)
 
 
-class RestRegress(_OfExamples):
+class RestRegress(RestExamples):
     __slots__ = ()
     api = "Regress"
-    method = inferring.REGRESS
+    method = examples_plan.REGRESS
 
     def json_of(self, result: Any) -> bytes:
         return json_examples.regression_json(result)
@@ -276,17 +269,17 @@ PREDICTIONS: dict[str, type[RestPrediction[Any]]] = {
 }
 
 
-def plan_of(version: LoadedVersion, name: str, check_method: bool) -> Plan:
+def json_plan_for(version: LoadedVersion, name: str, check_method: bool) -> Plan:
     plan = version.plans.get((name, ()))
     if isinstance(plan, Plan):
         return plan
     wanted = name or DEFAULT_SIGNATURE
     if wanted not in version.servable.signatures:
         raise invalid(f'Serving signature name: "{wanted}" not found in signature def')
-    return predicting.plan_for(version, name, (), check_method)
+    return predict_plan.predict_plan_for(version, name, (), check_method)
 
 
-def is_large(outputs: Sequence[np.ndarray]) -> bool:
+def is_large_as_json(outputs: Sequence[np.ndarray]) -> bool:
     """Whether to write them would hold up others."""
     values = 0
     for array in outputs:

@@ -28,7 +28,7 @@ from estimand.serving.lifecycle import config as model_config
 from estimand.serving.protos import text_protos
 from estimand.serving.rest.api import Api
 from estimand.serving.rest.connection import Connection as RestConnection
-from estimand.serving.rest.prediction import plan_of
+from estimand.serving.rest.prediction import json_plan_for
 from estimand.serving.rest.shared import RestLimits
 from estimand.serving.rest.shared import Shared as RestShared
 from estimand.serving.status import StatusError
@@ -215,7 +215,7 @@ class JsonValues(Target):
             self._compare(body, document)
             if data[0] & 1:
                 version = self._versions[data[0] % len(self._versions)]
-                plan = plan_of(version, json_input.signature_name(document), False)
+                plan = json_plan_for(version, json_input.signature_name(document), False)
                 json_input.predict_inputs(document, plan.signature, body)
             else:
                 json_examples.input_of(document)

@@ -12,9 +12,9 @@ import pytest
 
 from estimand.serving.access.room import Room
 from estimand.serving.batching.replies import Promise
-from estimand.serving.grpc import predict
-from estimand.serving.grpc.predict import GrpcPrediction, PredictSettings
-from estimand.serving.inference.inferring import REGRESS, Question
+from estimand.serving.grpc import prediction as prediction_module
+from estimand.serving.grpc.prediction import GrpcPrediction, PredictSettings
+from estimand.serving.inference.examples_plan import REGRESS, Question
 from estimand.serving.metrics import Metrics
 from estimand.serving.rest.prediction import RestRegress, RestSettings
 from estimand.serving.rest.routes import Route
@@ -36,7 +36,7 @@ def asked(kind: str, reply: Any) -> Any:
     log = SimpleNamespace(wants=lambda _: False)
     models: Any = SimpleNamespace(models={}, requests=log)
     if kind != "Rest":
-        made: type[GrpcPrediction[Any]] = getattr(predict, kind)
+        made: type[GrpcPrediction[Any]] = getattr(prediction_module, kind)
         return made(PredictSettings(models, Metrics(), False, False), b"", None, reply)
     large: Any = None
     settings = RestSettings(models, Metrics(), Room(2**30), large, 2**20, 60.0, False)

@@ -15,7 +15,7 @@ import pytest
 from estimand.serving.batching.batches import BatchSettings
 from estimand.serving.batching.lane import Waiting
 from estimand.serving.batching.programs import Program
-from estimand.serving.inference.predicting import encode_response, plan_for
+from estimand.serving.inference.predict_plan import encode_response, predict_plan_for
 from estimand.serving.models.loaded_version import LoadedVersion, Running
 from estimand.serving.models.servable import Signature, Slot
 from estimand.serving.status import StatusError
@@ -70,7 +70,7 @@ def on_a_version(act: Any) -> None:
 async def answer(version: LoadedVersion, *wanted: str) -> list[float]:
     from tensorflow_serving.apis import predict_pb2
 
-    plan = plan_for(version, "s", wanted)
+    plan = predict_plan_for(version, "s", wanted)
     outputs = await plan.lane.run([np.float32([2.0])])
     told = predict_pb2.PredictResponse.FromString(encode_response(plan, outputs, False)).outputs
     assert set(told) == set(wanted or NAMES)
@@ -103,7 +103,7 @@ def test_however_many_choices_are_made_few_have_a_program_of_their_own() -> None
 
 def test_those_who_wait_have_their_deadlines_and_are_not_too_many() -> None:
     async def act(version: LoadedVersion, slow: Slow) -> None:
-        lane = plan_for(version, "s", ("o2",)).lane
+        lane = predict_plan_for(version, "s", ("o2",)).lane
         now = asyncio.get_running_loop().time()
         late = lane.run([np.float32([1.0])], now + 0.01)
         waiting = [lane.run([np.float32([1.0])], now + 60) for _ in range(3)]

@@ -18,10 +18,10 @@ from tensorflow_serving.apis import (
 from estimand.serving.batching.batches import Arrays
 from estimand.serving.batching.replies import Reply
 from estimand.serving.grpc.known_requests import KnownRequests
-from estimand.serving.inference import inferring, predicting
-from estimand.serving.inference.inferring import ExamplesPlan
-from estimand.serving.inference.predicting import Plan
-from estimand.serving.inference.prediction import Models, PlanT, Prediction
+from estimand.serving.inference import examples_plan, predict_plan
+from estimand.serving.inference.examples_plan import ExamplesPlan
+from estimand.serving.inference.predict_plan import Plan
+from estimand.serving.inference.prediction import ExamplesPrediction, Models, PlanT, Prediction
 from estimand.serving.metrics import Metrics
 from estimand.serving.models.loaded_version import LoadedVersion
 from estimand.serving.status import StatusError, invalid
@@ -52,9 +52,6 @@ class GrpcPrediction(Prediction[PlanT]):
         Prediction.__init__(self, body, deadline, reply, settings.metrics)
         self._settings = settings
 
-    def write(self, outputs: Sequence[np.ndarray]) -> bytes:
-        return self.logged(self.encode(self.version, outputs))
-
     def logged(self, answer: bytes) -> bytes:
         requests, version = self._settings.manager.requests, self.version
         if requests.wants(version.name):
@@ -77,43 +74,39 @@ class Predict(GrpcPrediction[Plan]):
         known = settings.known.find(body)
         if known is not None:
             version = self.hold(settings.manager.find(known.model, known.version, known.label))
-            plan = predicting.plan_for(version, known.signature, (), settings.check_method)
+            plan = predict_plan.predict_plan_for(
+                version, known.signature, (), settings.check_method
+            )
             if plan.only_input == known.slot:
                 return plan, [known.array(body)]
             self.release()
         request = parsed(predict_pb2.PredictRequest, body)
         require_spec(request)
         spec, wanted = request.model_spec, request.output_filter
-        plan = predicting.plan_for(
+        plan = predict_plan.predict_plan_for(
             self.hold(settings.manager.find_for(spec)),
             spec.signature_name,
             tuple(wanted) if wanted else (),
             settings.check_method,
         )
-        arrays = predicting.decode_inputs(plan, request.inputs)
+        arrays = predict_plan.decode_inputs(plan, request.inputs)
         if plan.only_input is not None and not wanted:
             settings.known.learn(body, request)
         return plan, arrays
 
     def encode(self, version: LoadedVersion, outputs: Sequence[np.ndarray]) -> bytes:
-        return predicting.encode_response(self.plan, outputs, self._settings.as_content)
+        return predict_plan.encode_response(self.plan, outputs, self._settings.as_content)
 
 
-class _OfExamples(GrpcPrediction[ExamplesPlan]):
+class GrpcExamples(ExamplesPrediction, GrpcPrediction[ExamplesPlan]):
     __slots__ = ()
     response: ClassVar[Any]
-
-    def answered(self, outputs: list[np.ndarray]) -> None:
-        if inferring.is_large(outputs):
-            self.answer_beside(outputs)
-        else:
-            super().answered(outputs)
 
     def read(self) -> tuple[ExamplesPlan, Arrays]:
         request = parsed(self.message, self.body)
         version = self.hold(self._settings.manager.find_for(self.spec(request)))
         plan = self.plan_of(version, request)
-        return plan, plan.feeds(inferring.serialized_examples(request.input))
+        return plan, plan.feeds(examples_plan.serialized_examples(request.input))
 
     def spec(self, request: Any) -> Any:
         require_spec(request)
@@ -133,7 +126,7 @@ class _OfExamples(GrpcPrediction[ExamplesPlan]):
         return answer
 
 
-class Classify(_OfExamples):
+class Classify(GrpcExamples):
     __slots__ = ()
     api = "Classify"
     message = classification_pb2.ClassificationRequest
@@ -142,10 +135,10 @@ class Classify(_OfExamples):
 
     def plan_of(self, version: LoadedVersion, request: Any) -> ExamplesPlan:
         name, check = request.model_spec.signature_name, self._settings.check_method
-        return inferring.plan_for(version, inferring.CLASSIFY, name, check)
+        return examples_plan.examples_plan_for(version, examples_plan.CLASSIFY, name, check)
 
 
-class Regress(_OfExamples):
+class Regress(GrpcExamples):
     __slots__ = ()
     api = "Regress"
     message = regression_pb2.RegressionRequest
@@ -154,10 +147,10 @@ class Regress(_OfExamples):
 
     def plan_of(self, version: LoadedVersion, request: Any) -> ExamplesPlan:
         name, check = request.model_spec.signature_name, self._settings.check_method
-        return inferring.plan_for(version, inferring.REGRESS, name, check)
+        return examples_plan.examples_plan_for(version, examples_plan.REGRESS, name, check)
 
 
-class MultiInference(_OfExamples):
+class MultiInference(GrpcExamples):
     __slots__ = ()
     api = "MultiInference"
     message = inference_pb2.MultiInferenceRequest
@@ -174,11 +167,11 @@ class MultiInference(_OfExamples):
         return specs[0]
 
     def plan_of(self, version: LoadedVersion, request: Any) -> ExamplesPlan:
-        return inferring.plan_for_tasks(version, request.tasks, self._settings.check_method)
+        return examples_plan.plan_for_tasks(version, request.tasks, self._settings.check_method)
 
     def encode(self, version: LoadedVersion, outputs: Sequence[np.ndarray]) -> bytes:
         rows = len(self.arrays[0])
-        response = inferring.multi_inference_response(version, self.plan, outputs, rows)
+        response = examples_plan.multi_inference_response(version, self.plan, outputs, rows)
         answer: bytes = response.SerializeToString()
         return answer
 

@@ -58,7 +58,9 @@ class ExamplesPlan:
         return [examples] * self.sources
 
 
-def plan_for(version: LoadedVersion, method: str, name: str, check: bool = False) -> ExamplesPlan:
+def examples_plan_for(
+    version: LoadedVersion, method: str, name: str, check: bool = False
+) -> ExamplesPlan:
     """Of Classify and Regress."""
     name = name or DEFAULT_SIGNATURE
     signature = version.servable.signatures.get(name)
@@ -100,7 +102,7 @@ def _question(method: str, signature: Signature, check: bool) -> Question:
     return Question(method, signature.name, source, outputs)
 
 
-def is_large(outputs: Sequence[np.ndarray]) -> bool:
+def are_many_values(outputs: Sequence[np.ndarray]) -> bool:
     """Whether to make messages of them would hold up others."""
     return sum([array.size for array in outputs]) > _SMALL_ANSWER
 

@@ -44,7 +44,7 @@ class Plan:
         return (self.inputs[0].alias, self.inputs[0].number) if len(self.inputs) == 1 else None
 
 
-def plan_for(
+def predict_plan_for(
     version: LoadedVersion,
     name: str,
     wanted: tuple[str, ...] = (),
