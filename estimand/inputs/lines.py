@@ -241,8 +241,11 @@ def decode_blocks(
 def strict_utf8(lines: tf.Tensor) -> tf.Tensor:
     """The lines themselves; fails if one of them is not UTF-8."""
     # Transcoding takes ten times as long as reading: it only has to raise the error. One match
-    # of all lines together takes a tenth of the time of matching each.
-    good = tf.strings.regex_full_match(tf.strings.reduce_join(lines, separator="\n"), r"(?s).*")
+    # of all lines together takes a tenth of the time of matching each, and to see that all bytes
+    # are ASCII a third of that.
+    joined = tf.strings.reduce_join(lines, separator="\n")
+    ascii = tf.reduce_all(tf.io.decode_raw(joined, tf.int8) >= 0)
+    good = tf.cond(ascii, lambda: True, lambda: tf.strings.regex_full_match(joined, r"(?s).*"))
     return tf.cond(
         good,
         lambda: lines,

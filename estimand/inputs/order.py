@@ -8,12 +8,14 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.core import tf_private
 from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
-from estimand.inputs.memory.permutation import draw_seed, row_at, shuffled
+from estimand.inputs.memory.permutation import current_order, draw_seed, row_at, shuffled
 
 ROWS_OF_BATCH = "_estimand_rows_of_batch"
 _BATCHES_PER_BLOCK = 8
+_EPOCHS_IN_BLOCKS = 3  # since this version of the order
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,22 +87,25 @@ class Order:
         `decode` gets blocks and their size. Small batches are cut from larger blocks: decoding
         is for the most part a price per call.
         """
-        if self.shuffle:
-            rows = self._shuffled_epochs(rows_of)
-        else:
-            rows = rows_of(None).repeat(None if self.endless else self.num_epochs)
         # Not many batches: all that is read ahead becomes part of a saved position.
         batches = max(1, min(_BATCHES_PER_BLOCK, block_size // self.batch_size))
         size = self.batch_size * batches
-        return lean(decode(rows.batch(size), size).rebatch(self.batch_size, self._only_full))
+        if not self.shuffle:
+            blocks = rows_of(None).repeat(None if self.endless else self.num_epochs).batch(size)
+        elif current_order() < _EPOCHS_IN_BLOCKS:
+            blocks = self._shuffled_epochs(rows_of).batch(size)
+        else:
+            # What comes out of an epoch costs as much for a row as for a block.
+            blocks = self._shuffled_epochs(rows_of, size)
+        return lean(decode(blocks, size).rebatch(self.batch_size, self._only_full))
 
     @property
     def _only_full(self) -> bool:
         # Without an end there is no smaller last batch: models see the exact shape.
         return self.drop_remainder or self.endless
 
-    def _shuffled_epochs(self, rows_of: OfEpoch) -> tf.data.Dataset:
-        """Rows; every epoch in an order that follows from its number.
+    def _shuffled_epochs(self, rows_of: OfEpoch, block: int | None = None) -> tf.data.Dataset:
+        """Rows, or blocks of so many; every epoch in an order that follows from its number.
 
         Not `shuffle(...).repeat()`: what a shuffle of files has drawn is forgotten by a saved
         position once the last row of an epoch has been read into a later stage.
@@ -112,7 +117,8 @@ class Order:
         def epoch(number: tf.Tensor) -> tf.data.Dataset:
             rows = rows_of(Epoch(number, seed))
             own = tf.random.experimental.stateless_fold_in(seed, number)
-            return shuffled(rows, self.shuffle_buffer_size, own)
+            rows = shuffled(rows, self.shuffle_buffer_size, own)
+            return rows if block is None else rows.batch(block)
 
         if self.endless:
             return tf.data.Dataset.counter().flat_map(epoch)
@@ -147,10 +153,12 @@ def lean(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Two batches ahead and no more.
 
     TensorFlow would append a prefetch of a size of its own choosing, all of which becomes part
-    of a saved position.
+    of a saved position. And where it has nothing to tune, it would time every row in every stage.
     """
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = False
+    if not tf_private.has_tunable_stage(dataset):
+        options.autotune.enabled = False
     return dataset.prefetch(2).with_options(options)
 
 

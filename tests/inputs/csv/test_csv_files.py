@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from estimand.core.errors import InputError
 from estimand.inputs import csv_input_fn
+from estimand.inputs.memory import permutation
 from tests.inputs.reading import batches, call
 
 TABLE = 'age,name,score,rich\n31,Ann,0.5,0\n47,"Bo, the old",1e3,1\n5,,-7.25,0\n'
@@ -277,6 +278,21 @@ def test_shuffling_mixes_files(numbered: str) -> None:
 def test_seed_fixes_the_order(numbered: str) -> None:
     read = csv_input_fn(numbered, batch_size=300, seed=5)
     assert batches(call(read), 2) == batches(call(read), 2)
+
+
+def test_epochs_in_blocks_give_the_batches_of_epochs_in_rows(numbered: str) -> None:
+    read = csv_input_fn(numbered, batch_size=70, seed=5, shuffle_buffer_size=40)
+
+    def five_epochs() -> list[Any]:
+        return batches(call(read, mode="train"), 21)
+
+    with permutation.in_order(2):
+        in_rows = five_epochs()
+    assert five_epochs() == in_rows
+
+
+def test_nothing_is_tuned_where_there_is_nothing_to_tune(numbered: str) -> None:
+    assert call(csv_input_fn(numbered)).dataset.options().autotune.enabled is False
 
 
 def test_smaller_last_batch_is_left_out_when_asked(numbered: str) -> None:
