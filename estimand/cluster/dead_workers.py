@@ -1,16 +1,15 @@
 """Hanging up on a worker that has fallen silent.
 
-A process that is killed closes its connections, and whoever waits for it learns so at once. One
-whose machine or network is gone does not: the system would go on waiting for its answer for a
-quarter of an hour. So the chief calls everybody now and then, and closes its connections to a
-worker that can no longer be reached: what it computed is then done again by another one.
+A process that is killed closes its connections, and whoever waits for it learns so at once; those
+to a machine that is gone are ended by the system (`silent_connections.py`). One that has stopped in
+its tracks still has a system that answers. So the chief calls everybody now and then, and closes
+its connections to a worker that says nothing: what it computed is then done again by another one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import socket
 import threading
 import time
@@ -20,6 +19,7 @@ from typing import Any
 
 from estimand.cluster.addresses import Cluster, addresses_of, split_address, takes_part
 from estimand.cluster.description import Task
+from estimand.cluster.silent_connections import connection, open_files
 from estimand.core.tf_config import TaskType
 
 _SECONDS_BETWEEN_CALLS = 5.0
@@ -80,33 +80,16 @@ def hang_up(address: str) -> int:
     except OSError:
         return 0
     wanted = {(place[0], place[1]) for *_, place in addresses}
-    return sum(_shut_down(fd, wanted) for fd in _open_files())
-
-
-def _open_files() -> list[int]:
-    try:
-        return [int(name) for name in os.listdir("/dev/fd")]
-    except OSError:
-        return []
+    return sum(_shut_down(fd, wanted) for fd in open_files())
 
 
 def _shut_down(number: int, wanted: set[Any]) -> bool:
     try:
-        with _connection(number) as connection:
-            host, port, *_ = connection.getpeername()
+        with connection(number) as found:
+            host, port, *_ = found.getpeername()
             if (host.removeprefix("::ffff:"), port) not in wanted:
                 return False
-            connection.shutdown(socket.SHUT_RDWR)
+            found.shutdown(socket.SHUT_RDWR)
     except (OSError, ValueError):  # another kind of file, or of socket
         return False
     return True
-
-
-def _connection(number: int) -> socket.socket:
-    """A socket of our own: it stays this connection, whatever becomes of the number."""
-    copy = os.dup(number)
-    try:
-        return socket.socket(fileno=copy)
-    except BaseException:  # it is no socket, and nobody has taken charge of the copy
-        os.close(copy)
-        raise

@@ -22,6 +22,7 @@ from typing import Any
 from estimand.cluster.addresses import Cluster, addresses_of, answers, split_address
 from estimand.cluster.description import Task
 from estimand.cluster.preemption import Leaving
+from estimand.cluster.silent_connections import silent_ones_ended
 from estimand.cluster.strategy import cluster_for_tensorflow
 from estimand.core.errors import ClusterError
 from estimand.core.tf_config import TaskType
@@ -61,7 +62,10 @@ def serve(
     _log.info("%s serves at %s.", me, address)
     watch = ChiefWatch(chief, addresses[chief], timeout, record_is_new)
     leaving = Leaving(leaving_note(me, address))
-    with leaving.noticed() if me.role == TaskType.PS else contextlib.nullcontext():
+    with (
+        leaving.noticed() if me.role == TaskType.PS else contextlib.nullcontext(),
+        silent_ones_ended(config._cluster, me),
+    ):
         while not (was_told(me, address) or watch.has_ended()):
             if leaving.told and not answers(addresses[chief]):
                 _log.warning("%s was told to end, and %s has saved and left.", me, chief)

@@ -51,6 +51,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PYTHONBREAKPOINT", "0")  # Ray sets it, and leaves it so
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     for _ in range(3):
         made.add_node(num_cpus=1)

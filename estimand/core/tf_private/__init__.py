@@ -132,6 +132,7 @@ from estimand.core.tf_private.sessions import (
 from estimand.core.tf_private.strategies import (
     cluster_of_servers,
     collective_keys_in_the_graph,
+    coordinator_of,
     has_answer,
     keras_gradients_are_summed,
     keras_losses_are_whole,
@@ -186,6 +187,7 @@ __all__ = [
     "cluster_of_servers",
     "collective_keys_in_the_graph",
     "comes_from_generator",
+    "coordinator_of",
     "define_functions",
     "draws_in_parallel",
     "eager_mode",

@@ -176,6 +176,23 @@ def cluster_of_servers(strategy: tf.distribute.ParameterServerStrategy) -> tf.tr
     return strategy._cluster_resolver.cluster_spec()
 
 
+def coordinator_of(strategy: tf.distribute.ParameterServerStrategy) -> Any:
+    """The one that hands work to the workers, and that can be ended while a worker is lost.
+
+    Its thread that brings workers back waits for a lost one with a lock in its hands, and ending
+    asks for the same lock: where a worker did not come back, the process would never end.
+    """
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    handler = coordinator._cluster.failure_handler
+
+    def stop() -> None:
+        handler._should_preemption_thread_run = False
+        handler._cluster_due_for_update_or_finish.set()
+
+    handler.stop = stop
+    return coordinator
+
+
 def on_each_worker(coordinator: Any, makers: Sequence[Callable[[], Any]]) -> Any:
     """What each worker's own function returns there, as an argument for scheduled functions.
 

@@ -43,7 +43,7 @@ class Servers(VariableMaker):
     @functools.cached_property
     def coordinator(self) -> Any:
         """Hands work to the workers, and brings back those that were restarted."""
-        return tf.distribute.coordinator.ClusterCoordinator(self.strategy)
+        return tf_private.coordinator_of(self.strategy)
 
     def make(self, *, is_local: bool, asynchronous: bool, **kwargs: Any) -> EngineVariable:
         """A variable on one of the servers, unless it belongs to a trace that is run here."""

@@ -6,8 +6,10 @@ import contextlib
 from collections.abc import Iterator
 
 from estimand.cluster.dead_workers import dead_workers_noticed
+from estimand.cluster.description import Task
 from estimand.cluster.preemption import preemption_noticed
 from estimand.cluster.servers import leaving_note, serve, tell_servers
+from estimand.cluster.silent_connections import silent_ones_ended
 from estimand.cluster.strategy import kind_of_strategy, make_strategy, root_logger_left_alone
 from estimand.cluster.waiting import timeout_of
 from estimand.core.config import RunConfig
@@ -43,6 +45,9 @@ def taking_part(workspace: Workspace) -> Iterator[None]:
     has_servers = config.num_ps_replicas > 0
     with contextlib.ExitStack() as stack:
         stack.enter_context(root_logger_left_alone())
+        if kind_of_strategy(config) is not None:
+            me = Task(config.task_type, config.task_id)
+            stack.enter_context(silent_ones_ended(config._cluster, me))
         if has_servers:
             stack.enter_context(dead_workers_noticed(config._cluster))
             stack.enter_context(preemption_noticed(config._cluster, leaving_note))

@@ -4,7 +4,8 @@
 
 Imports take most of the time of a short training; like this they are paid once. Commands come as
 lines of JSON: {"environment": {...}, "log": "file", "settings": {...}, "at_once": true} is answered
-by the new process's id; {"wait": id, "seconds": 5} by its exit code, or null.
+by the new process's id, which is in the network of "namespace", if one is given;
+{"wait": id, "seconds": 5} by its exit code, or null.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import tensorflow as tf
 
 import estimand as est
 from tests.engine.distributed import served_models
+from tests.engine.distributed.network import enter
 
 
 def main() -> None:
@@ -74,6 +76,8 @@ def take_part(command: dict) -> None:
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.environ.update(command["environment"])
+    if "namespace" in command:
+        enter(command["namespace"])
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     if not command["at_once"]:
         train(**command["settings"])
