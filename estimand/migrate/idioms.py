@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from estimand.compat.detection import imported_packages
 from estimand.compat.keras_choice import signs_in_tree
 from estimand.migrate.names import Names, follow, is_missing
 from estimand.migrate.uses import SourceUses, Target
@@ -51,6 +52,8 @@ def find_idioms(source_uses: SourceUses, names: Names) -> list[Idiom]:
         _old_methods,
         _tpus,
         _of_keras_2,
+        _ends_of_generators,
+        _of_pandas,
     ]
     result = [idiom for look in looks for idiom in look(source_uses, names)]
     return sorted(result, key=lambda idiom: idiom.line)
@@ -170,6 +173,55 @@ def _tpus(source_uses: SourceUses, names: Names) -> Iterator[Idiom]:
                     "use_tpu=True",
                     "write use_tpu=False: TPUEstimator runs here on CPU and GPU",
                 )
+
+
+def _ends_of_generators(source_uses: SourceUses, names: Names) -> Iterator[Idiom]:
+    """A generator that raises StopIteration, or raises again what it has caught of that kind."""
+    del names
+    for function in ast.walk(source_uses.tree):
+        inside = list(_of_this_function(function))
+        if not any(isinstance(node, ast.Yield | ast.YieldFrom) for node in inside):
+            continue
+        for line in {line for node in inside for line in _raised_stops(node)}:
+            yield Idiom(
+                line,
+                "raise StopIteration",
+                "in a generator Python makes a RuntimeError of it: write return",
+            )
+
+
+def _of_this_function(function: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function without those of functions inside of it."""
+    if not isinstance(function, ast.FunctionDef):
+        return
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            waiting += ast.iter_child_nodes(node)
+
+
+def _raised_stops(node: ast.AST) -> Iterator[int]:
+    stop = "StopIteration"
+    if isinstance(node, ast.Raise) and node.exc is not None and stop in ast.unparse(node.exc):
+        yield node.lineno
+    if isinstance(node, ast.ExceptHandler) and node.type and stop in ast.unparse(node.type):
+        again = (n for n in node.body if isinstance(n, ast.Raise) and n.exc is None)
+        yield from (one.lineno for one in again)
+
+
+def _of_pandas(source_uses: SourceUses, names: Names) -> Iterator[Idiom]:
+    del names
+    for call in matrices_of_pandas(source_uses):
+        yield Idiom(call.lineno, ".as_matrix(...)", "pandas has dropped it: write .to_numpy()")
+
+
+def matrices_of_pandas(source_uses: SourceUses) -> list[ast.Call]:
+    """Calls of `as_matrix` in a file that imports pandas."""
+    if "pandas" not in imported_packages(ast.unparse(source_uses.tree)):
+        return []
+    return list(_method_calls(source_uses, "as_matrix"))
 
 
 def _method_calls(source_uses: SourceUses, name: str) -> Iterator[ast.Call]:

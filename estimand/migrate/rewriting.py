@@ -17,7 +17,12 @@ import numpy as np
 from estimand.compat import old_python
 from estimand.compat.old_numpy import ARGUMENTS, numpy_aliases
 from estimand.migrate.check import Verdict, check_source
-from estimand.migrate.idioms import GENERATOR_METHODS, is_keras_optimizer, learning_rates
+from estimand.migrate.idioms import (
+    GENERATOR_METHODS,
+    is_keras_optimizer,
+    learning_rates,
+    matrices_of_pandas,
+)
 from estimand.migrate.names import Names
 from estimand.migrate.uses import SourceUses, find_uses
 
@@ -139,6 +144,9 @@ def _keras_names(source_uses: SourceUses) -> Iterator[Edit]:
         new = _KERAS_NAMES.get(target.path)
         if new is not None and isinstance(call.func, ast.Attribute):
             yield _last(call.func, new)
+    for call in matrices_of_pandas(source_uses):
+        if isinstance(call.func, ast.Attribute) and not (call.args or call.keywords):
+            yield _last(call.func, "to_numpy")
     if not any("keras" in path.split(".") for path in source_uses.paths):
         return
     for node in ast.walk(source_uses.tree):

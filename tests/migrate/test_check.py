@@ -233,6 +233,30 @@ def test_what_an_estimator_cannot_run_is_named(names: Names) -> None:
     assert "use_tpu=False" in found[2]
 
 
+def test_what_python_and_pandas_have_dropped_is_named(names: Names) -> None:
+    report = check(
+        """\
+        import pandas as pd
+        import tensorflow as tf
+        table = pd.read_csv("a.csv").as_matrix()
+        def rows():
+            while True:
+                try:
+                    yield next(table)
+                except (StopIteration, tf.errors.OutOfRangeError):
+                    raise
+            raise StopIteration
+        class Rows:
+            def __next__(self):
+                raise StopIteration
+        """,
+        names,
+    )
+    found = changes(report)
+    assert found.keys() == {3, 9, 10}
+    assert ".to_numpy()" in found[3] and "write return" in found[9]
+
+
 def test_what_keras_refuses_is_what_is_named() -> None:
     with pytest.raises(ValueError, match="lr"):
         tf.keras.optimizers.Adam(lr=0.1)

@@ -32,6 +32,8 @@ def names() -> Names:
         ),
         ("def f(float): return np.float(1)", "def f(float): return np.float(1)"),
         ("np.bool, np.float32, other.float", "np.bool, np.float32, other.float"),
+        ("import pandas; t.as_matrix()", "import pandas; t.to_numpy()"),
+        ("import pandas; t.as_matrix(['a'])", "import pandas; t.as_matrix(['a'])"),
         ("import time; time.clock()", "import time; time.perf_counter()"),
         (
             "import collections; isinstance(x, collections.Mapping)",
