@@ -1,22 +1,32 @@
 """Modules that TensorFlow's import brings along and few programs use, loaded when they are used.
 
-`import tensorflow` imports all of Keras, and its wrappers import scikit-learn and most of SciPy
-where these are installed: a fifth of the time. In a process that is ours (the command line, the
-server and its workers) they wait until somebody asks for something in them, as
-`importlib.util.LazyLoader` has it: the modules are there, under their names, and load themselves.
-(pandas, which Keras imports too, cannot wait: Keras uses it while it is imported.)
+`import tensorflow` imports all of Keras. Its wrappers import scikit-learn and most of SciPy where
+these are installed, and what slices arrays for `fit` imports pandas: a quarter of the time. In a
+process that is ours (the command line, the server, workers) they wait until somebody asks for
+something in them, as `importlib.util.LazyLoader` has it: the modules are there, under their names,
+and load themselves.
+
+`python -m estimand.core.postponed MODULE ARGUMENTS...` is `python -m MODULE ARGUMENTS...` so.
 """
 
 from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import runpy
 import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-# Not scikit-learn itself: the wrappers look at its version as soon as they are loaded.
-_POSTPONED = frozenset({"keras.wrappers", "keras._tf_keras.keras.wrappers"})
+# Not scikit-learn and pandas themselves: these modules of Keras look into them as soon as they are
+# loaded. One that a version of Keras does not have is not missed.
+_POSTPONED = frozenset(
+    {
+        "keras.wrappers",
+        "keras._tf_keras.keras.wrappers",
+        "keras.src.trainers.data_adapters.array_slicing",
+    }
+)
 
 
 class _Postponing:
@@ -38,3 +48,9 @@ def postpone() -> None:
     if "tensorflow" in sys.modules or any(isinstance(f, _Postponing) for f in sys.meta_path):
         return
     sys.meta_path.insert(0, _Postponing())  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    postpone()
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

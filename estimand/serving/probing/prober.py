@@ -82,9 +82,12 @@ def _close_all_but(kept: int) -> None:
 
 def _execute(flags: Flags, theirs: socket.socket, _: socket.socket) -> Callable[[], object]:
     given = json.dumps(asdict(flags))
-    command = [sys.executable, "-m", "estimand.serving.probing.host", str(theirs.fileno()), given]
+    module = ["-m", "estimand.core.postponed", "estimand.serving.probing.host"]
     process = subprocess.Popen(
-        command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        [sys.executable, *module, str(theirs.fileno()), given],
+        pass_fds=[theirs.fileno()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
     )
     return process.wait
 
