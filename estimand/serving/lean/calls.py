@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from estimand.serving.access.room import Guest, Party
 from estimand.serving.lean import frames, messages
@@ -14,11 +14,9 @@ from estimand.serving.lean.frames import Code
 from estimand.serving.lean.headers import HEAD, OK_TRAILERS, RequestHead, trailers
 from estimand.serving.lean.messages import PREFIX_SIZE
 from estimand.serving.lean.sending import Sender
+from estimand.serving.lean.shared import Shared
 from estimand.serving.lean.streams import Stream, Streaming
 from estimand.serving.status import StatusError, from_exception, refused
-
-if TYPE_CHECKING:
-    from estimand.serving.lean.shared import Shared
 
 log = logging.getLogger("estimand.serving")
 

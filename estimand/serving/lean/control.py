@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from estimand.serving.lean import frames
 from estimand.serving.lean.frames import (
@@ -17,18 +17,33 @@ from estimand.serving.lean.frames import (
     frame,
     read_u32,
 )
-
-if TYPE_CHECKING:
-    from estimand.serving.lean.connection import Connection
+from estimand.serving.lean.guards import Guard
+from estimand.serving.lean.lifetime import Lifetime, Living
 
 _SMALL_INCREMENT = 1024
 _DEFAULT_TABLE = 4096
 
 
+class Controlled(Living, Protocol):
+    """A connection, for which its control frames are read."""
+
+    @property
+    def guard(self) -> Guard: ...
+
+    @property
+    def lifetime(self) -> Lifetime: ...
+
+    def idle_frame(self, cost: int = 1) -> None: ...
+
+    def take_back(self, number: int) -> None: ...
+
+    def refuse(self, number: int, code: Code) -> None: ...
+
+
 class Control:
     """Reads them for a connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Controlled) -> None:
         self._connection = connection
         self._sender = connection.sender
         self._has_settings = False

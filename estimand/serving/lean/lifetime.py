@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from estimand.serving.lean import frames
+from estimand.serving.lean.calls import Calls
 from estimand.serving.lean.frames import LARGEST_WINDOW, PING, Code, frame
+from estimand.serving.lean.sending import Sender
+from estimand.serving.lean.shared import Shared
+from estimand.serving.lean.streams import Stream
 from estimand.serving.status import StatusError
-
-if TYPE_CHECKING:
-    from estimand.serving.lean.connection import Connection
 
 _ARE_YOU_THERE = b"\0there?\0"
 _LAST_CALL = b"\0ending\0"
 _LAST_CALL_SECONDS = 1.0
 
 
+class Living(Protocol):
+    """What has a lifetime: a connection."""
+
+    transport: Any
+    is_greeted: bool
+    last_id: int
+    first_id_refused: int
+
+    @property
+    def shared(self) -> Shared: ...
+
+    @property
+    def sender(self) -> Sender: ...
+
+    @property
+    def calls(self) -> Calls: ...
+
+    @property
+    def streams(self) -> dict[int, Stream]: ...
+
+
 class Lifetime:
     """Its times are those of the ticks; 0 stands for: not now."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Living) -> None:
         now = connection.shared.now
         self._connection = connection
         self._limits = connection.shared.limits

@@ -5,15 +5,37 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from estimand.serving.access.room import Room
 from estimand.serving.access.visitors import Visitors
+from estimand.serving.lean.frames import Code
 from estimand.serving.lean.headers import Header, RequestHead, judge
 from estimand.serving.lean.limits import Limits
+from estimand.serving.lean.sending import Sender
 
-if TYPE_CHECKING:
-    from estimand.serving.lean.connection import Connection
+
+class PeerLifetime(Protocol):
+    @property
+    def unsent_since(self) -> float: ...
+
+    def tick(self, now: float) -> None: ...
+
+    def drain(self) -> None: ...
+
+    def close(self, code: Code, text: str = "") -> None: ...
+
+
+class Peer(Protocol):
+    """A connection, as the server sees it."""
+
+    transport: Any
+
+    @property
+    def sender(self) -> Sender: ...
+
+    @property
+    def lifetime(self) -> PeerLifetime: ...
 
 
 class Admission(Protocol):
@@ -42,7 +64,7 @@ class Shared:
         self.room = room or Room(limits.pending_bytes)
         self.visitors = visitors or Visitors(limits.connections)
         self.admission = admission
-        self.connections: set[Connection] = set()
+        self.connections: set[Peer] = set()
         self.is_ending = False  # nobody may come any more
         self.judge: Callable[[Sequence[Header]], RequestHead] = functools.partial(
             judge, table=table, most_bytes=limits.header_bytes

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from estimand.serving.access.room import Guest, Party, Room
 from estimand.serving.status import NUMBERS, StatusError
-
-if TYPE_CHECKING:
-    from estimand.serving.rest.connection import Connection
 
 _COMES_WITHOUT_ASKING = 65_536  # bytes; as much as HTTP/2 has for a stream
 # A body of more parts than this, with fewer bytes in each, costs more than it says.
@@ -51,13 +48,21 @@ def client_is_gone() -> StatusError:
     return StatusError.of("CANCELLED", "The client closed the connection within its request.")
 
 
+class Receiver(Protocol):
+    """The connection that a body comes by."""
+
+    def read_or_wait(self) -> None: ...
+
+    def body_fails(self, error: StatusError) -> None: ...
+
+
 class Arrival(Guest):
     """A body on its way. Its connection is told when to go on reading, and how it failed."""
 
     __slots__ = ("_connection", "_held", "_room", "_size", "_timer", "_whole_size")
 
     def __init__(
-        self, connection: Connection, party: Party, room: Room, whole_size: int, deadline: float
+        self, connection: Receiver, party: Party, room: Room, whole_size: int, deadline: float
     ) -> None:
         """`whole_size` is what it will have at most. StatusError if there is no room at all."""
         super().__init__(party)

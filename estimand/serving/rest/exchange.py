@@ -3,20 +3,56 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import httptools
 
-from estimand.serving.rest.heads import HTML, JSON, error_body, lines
+from estimand.serving.access.room import Party
+from estimand.serving.rest.body import Arrival
+from estimand.serving.rest.heads import HTML, JSON, Heads, error_body, lines
 from estimand.serving.status import StatusError
-
-if TYPE_CHECKING:
-    from estimand.serving.rest.connection import Connection
-    from estimand.serving.rest.prediction import RestPrediction
 
 _LARGE = 65_536  # bytes; to copy them would cost more than a second write
 # After these the rest of the body is not read.
 _LAST = frozenset((401, 408, 413, 429))
+
+
+class HasHeads(Protocol):
+    @property
+    def heads(self) -> Heads: ...
+
+
+class Answering(Protocol):
+    """The connection that a request came by, and its answer goes by."""
+
+    ends: bool
+    write: Callable[[bytes], Any]
+    transport_is_closing: Callable[[], bool]
+
+    @property
+    def party(self) -> Party: ...
+
+    @property
+    def shared(self) -> HasHeads: ...
+
+    def is_answered(self, exchange: Exchange) -> None: ...
+
+
+class AwaitsBody(Protocol):
+    """A prediction whose request has no more than its head yet."""
+
+    arrival: Arrival | None
+
+    @property
+    def most_bytes(self) -> int: ...
+
+    @property
+    def deadline(self) -> float: ...
+
+    def run(self, body: bytes | bytearray, at_once: bool) -> None: ...
+
+    def refuse(self, error: Exception) -> None: ...
 
 
 class Exchange:
@@ -26,7 +62,7 @@ class Exchange:
     body: bytes | bytearray = b""
     parts = 0
     is_whole = False
-    prediction: RestPrediction[Any] | None = None  # that waits for the body
+    prediction: AwaitsBody | None = None  # that waits for the body
     refusal: tuple[int, bytes, bytes] | None = None  # of what is no request
     more = b""  # headers of the answer, whatever it is
     answered = False
@@ -34,7 +70,7 @@ class Exchange:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Answering,
         method: bytes,
         target: bytes,
         headers: list[tuple[bytes, bytes]],

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import httptools
 
 from estimand.serving.rest import body as bodies
-from estimand.serving.rest.exchange import Exchange
+from estimand.serving.rest.exchange import Answering, Exchange
 from estimand.serving.rest.heads import error_body, without_upgrade
-
-if TYPE_CHECKING:
-    from estimand.serving.rest.connection import Connection
+from estimand.serving.rest.shared import Shared
+from estimand.serving.status import StatusError
 
 _MOST_HEADERS = 256
 # Bytes beside a body: sizes and extensions of chunks, trailers. Chunks may have a quarter more.
@@ -19,10 +18,31 @@ _MOST_BESIDE_BODY = 65_536
 INVALID = 400, b"Invalid HTTP request received.", b"text/plain; charset=utf-8"
 
 
+class Listening(Answering, Protocol):
+    """The connection whose requests are read."""
+
+    current: Exchange | None
+    idle_since: float | None
+
+    @property
+    def shared(self) -> Shared: ...
+
+    @property
+    def is_closing(self) -> bool: ...
+
+    def take(self, exchange: Exchange) -> None: ...
+
+    def is_whole(self, exchange: Exchange) -> None: ...
+
+    def refuse(self, http: int, body: bytes, kind: bytes = ...) -> None: ...
+
+    def refuse_body(self, error: StatusError) -> None: ...
+
+
 class RequestReader:
     """Of one connection, which is told of each request when its head is there."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Listening) -> None:
         self._connection = connection
         self._limits = connection.shared.limits
         self._loop = connection.shared.loop

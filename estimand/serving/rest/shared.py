@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from estimand.serving.access.room import Room
 from estimand.serving.access.visitors import MOST, Visitors
 from estimand.serving.flags import Flags
 from estimand.serving.rest.exchange import Exchange
 from estimand.serving.rest.heads import Heads
-
-if TYPE_CHECKING:
-    from estimand.serving.rest.connection import Connection
-
+from estimand.serving.rest.outgoing import Outgoing
 
 # Where several ask, one of them may well be heard twice in a row, but not as often as this.
 _ALONE_AFTER = 32
@@ -40,6 +37,19 @@ class RestLimits:
         )
 
 
+class Peer(Protocol):
+    """A connection, as the server sees it."""
+
+    @property
+    def outgoing(self) -> Outgoing: ...
+
+    def tick(self, now: float) -> None: ...
+
+    def end_soon(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
 @dataclass(eq=False)
 class Shared:
     """`start` begins what answers an exchange; `tick` is called about once a second."""
@@ -50,13 +60,13 @@ class Shared:
     room: Room
     visitors: Visitors = field(default_factory=lambda: Visitors(MOST))
     heads: Heads = field(default_factory=Heads)
-    connections: set[Connection] = field(default_factory=set)
+    connections: set[Peer] = field(default_factory=set)
     is_ending: bool = False  # nobody may come any more
     # Who was the last to ask something of a model, and how often since another did.
-    last_asker: Connection | None = None
+    last_asker: Peer | None = None
     asked_in_a_row: int = 0
 
-    def asks_alone(self, connection: Connection) -> bool:
+    def asks_alone(self, connection: Peer) -> bool:
         """To be called with each that asks: whether nobody comes whom it would be worth to wait
         for."""
         if connection is self.last_asker:
