@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from estimand.serving.access.visitors import Visitors
+from estimand.serving.access.connection_limits import ConnectionLimits
 
 log = logging.getLogger("estimand.serving")
 
@@ -23,20 +23,20 @@ _PAUSE_SECONDS = 0.1  # when the system has no more descriptors
 
 class TlsDoor:
     """Of a socket, on which other processes may listen too. `make` makes the protocol of one that
-    has come in, from what `Visitors.go` is to be given when it leaves."""
+    has come in, from what `ConnectionLimits.release` is to be given when it leaves."""
 
     def __init__(
         self,
         listening: socket.socket,
         context: ssl.SSLContext,
-        visitors: Visitors,
+        connection_limits: ConnectionLimits,
         make: Callable[[Any], asyncio.Protocol],
         backlog: int,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket = listening
         self._context = context
-        self._visitors = visitors
+        self._connection_limits = connection_limits
         self._make = make
         self._coming: set[asyncio.Task[None]] = set()
         listening.setblocking(False)
@@ -63,7 +63,7 @@ class TlsDoor:
                 self._take(connection, peer)
 
     def _take(self, connection: socket.socket, peer: Any) -> None:
-        address = self._visitors.come(peer)
+        address = self._connection_limits.admit(peer)
         if address is None:
             connection.close()
             return
@@ -84,4 +84,4 @@ class TlsDoor:
                 is_in = True
         finally:
             if not is_in:
-                self._visitors.go(address)
+                self._connection_limits.release(address)

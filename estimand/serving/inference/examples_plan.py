@@ -10,7 +10,7 @@ import numpy as np
 from tensorflow_serving.apis import classification_pb2, inference_pb2, regression_pb2
 
 from estimand.serving.batching.lane import Lane
-from estimand.serving.batching.lane_to_come import LaneToCome
+from estimand.serving.batching.pending_lane import PendingLane
 from estimand.serving.json.slots import shape_text
 from estimand.serving.models.loaded_version import LoadedVersion
 from estimand.serving.models.servable import DEFAULT_SIGNATURE, Signature, Slot
@@ -43,7 +43,7 @@ class Question:
 class ExamplesPlan:
     """Questions about the same examples, for one run: each input tensor is fed with all of them."""
 
-    lane: Lane | LaneToCome
+    lane: Lane | PendingLane
     questions: tuple[Question, ...]
     sources: int  # input tensors
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from estimand.core import varints
 from estimand.serving.batching.lane import Lane
-from estimand.serving.batching.lane_to_come import LaneToCome
+from estimand.serving.batching.pending_lane import PendingLane
 from estimand.serving.models.loaded_version import LoadedVersion
 from estimand.serving.models.servable import DEFAULT_SIGNATURE, Signature, Slot
 from estimand.serving.protos import tensors
@@ -30,7 +30,7 @@ _METHODS_OF_PREDICT = (
 class Plan:
     """A signature and a choice of its outputs, resolved. `lane.run` takes the inputs in order."""
 
-    lane: Lane | LaneToCome
+    lane: Lane | PendingLane
     picks: tuple[int, ...] | None  # which of the lane's outputs are answered; None for all
     signature: Signature
     inputs: tuple[Slot, ...]
@@ -88,7 +88,7 @@ def _make_plan(
 
 def _lane_for(
     version: LoadedVersion, signature: Signature, outputs: tuple[Slot, ...]
-) -> tuple[Lane | LaneToCome, tuple[int, ...] | None]:
+) -> tuple[Lane | PendingLane, tuple[int, ...] | None]:
     """That of all outputs, or of some of them, for a few choices; and where in it they are."""
     inputs, computed = tuple(signature.inputs.values()), tuple(signature.outputs.values())
     if outputs == computed:

@@ -16,7 +16,7 @@ import numpy as np
 
 from estimand.serving.batching.batches import Arrays, Task
 from estimand.serving.batching.lane import Lane
-from estimand.serving.batching.lane_to_come import LaneToCome
+from estimand.serving.batching.pending_lane import PendingLane
 from estimand.serving.batching.replies import Reply, run_beside
 from estimand.serving.inference.examples_plan import ExamplesPlan, are_many_values
 from estimand.serving.inference.request_log import RequestLog
@@ -47,7 +47,7 @@ class HasLane(Protocol):
     """What is to be run: a `Plan` or an `ExamplesPlan`."""
 
     @property
-    def lane(self) -> Lane | LaneToCome: ...
+    def lane(self) -> Lane | PendingLane: ...
 
 
 PlanT = TypeVar("PlanT", bound=HasLane)

@@ -44,7 +44,7 @@ _WRITE_BUFFER = 256 * 1024
 
 class Connection(asyncio.Protocol):
     def __init__(self, shared: Shared, address: Any = None) -> None:
-        """`address` is that of a visitor who was let in already."""
+        """`address` is that of a peer that was let in already."""
         self._address = address
         limits = shared.limits
         self.shared = shared
@@ -73,7 +73,9 @@ class Connection(asyncio.Protocol):
         self.transport = self.sender.transport = transport
         secure = transport.get_extra_info("ssl_object")
         if self._address is None:
-            self._address = self.shared.visitors.come(transport.get_extra_info("peername"))
+            self._address = self.shared.connection_limits.admit(
+                transport.get_extra_info("peername")
+            )
         is_other = secure is not None and secure.selected_alpn_protocol() != "h2"
         if self._address is None or is_other or self.shared.is_ending:
             self.lifetime.is_closed = True
@@ -91,7 +93,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.shared.connections.discard(self)
-        self.shared.visitors.go(self._address)
+        self.shared.connection_limits.release(self._address)
         self.lifetime.is_closed = True
         self.calls.drop_all()
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from estimand.serving import channel_arguments
-from estimand.serving.access.visitors import MOST
+from estimand.serving.access.connection_limits import MOST
 from estimand.serving.flags import Flags
 
 log = logging.getLogger("estimand.serving")

@@ -24,9 +24,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from estimand.serving.access.connection_limits import ConnectionLimits
 from estimand.serving.access.room import Room
 from estimand.serving.access.tls_door import TlsDoor
-from estimand.serving.access.visitors import Visitors
 from estimand.serving.lean.connection import Connection
 from estimand.serving.lean.frames import Code
 from estimand.serving.lean.limits import Limits
@@ -45,11 +45,11 @@ class LeanServer:
         limits: Limits | None = None,
         tick_seconds: float = 1.0,
         room: Room | None = None,
-        visitors: Visitors | None = None,
+        connection_limits: ConnectionLimits | None = None,
         admission: Admission | None = None,
     ) -> None:
         known = {path.encode(): method for path, method in table.items()}
-        self._shared = Shared(known, limits or Limits(), room, visitors, admission)
+        self._shared = Shared(known, limits or Limits(), room, connection_limits, admission)
         self._tick_seconds = tick_seconds
         self._listening: list[asyncio.AbstractServer | TlsDoor] = []
         self._paths: list[str] = []
@@ -101,7 +101,9 @@ class LeanServer:
         loop = self._shared.loop
         if tls is not None:
             tls.set_alpn_protocols(["h2"])
-            self._listening.append(TlsDoor(end, tls, self._shared.visitors, make, _BACKLOG))
+            self._listening.append(
+                TlsDoor(end, tls, self._shared.connection_limits, make, _BACKLOG)
+            )
         elif end.family == getattr(socket, "AF_UNIX", None):
             # Its path stays for the others; from Python 3.13 on, asyncio would delete it.
             more: Any = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}

@@ -13,7 +13,7 @@ import numpy as np
 
 from estimand.serving.batching.batches import BatchSettings
 from estimand.serving.batching.lane import Lane, Waiting
-from estimand.serving.batching.lane_to_come import LaneToCome
+from estimand.serving.batching.pending_lane import PendingLane
 from estimand.serving.batching.programs import Program
 from estimand.serving.json.slots import PlainSignature
 from estimand.serving.models.servable import Servable, Slot
@@ -51,7 +51,7 @@ class LoadedVersion:
         self._running = running
         self._batches = batches
         self._lanes: dict[Program, Lane] = {}
-        self._lanes_to_come: dict[object, LaneToCome] = {}
+        self._pending_lanes: dict[object, PendingLane] = {}
         self._choices: set[object] = set()
         self._users = 0
         self._unused: asyncio.Event | None = None
@@ -92,21 +92,21 @@ class LoadedVersion:
             self._choices.add(choice)
         return choice in self._choices
 
-    def lane(self, inputs: Sequence[Slot], outputs: Sequence[Slot]) -> Lane | LaneToCome:
+    def lane(self, inputs: Sequence[Slot], outputs: Sequence[Slot]) -> Lane | PendingLane:
         program = self.servable.made_program(inputs, outputs)
         if program is not None:
             return self._lane_of(program)
         key = (*(slot.tensor for slot in inputs), "", *(slot.tensor for slot in outputs))
-        to_come = self._lanes_to_come.get(key)
-        if to_come is None:
+        pending = self._pending_lanes.get(key)
+        if pending is None:
             making = asyncio.ensure_future(self._make(inputs, outputs))
-            to_come = LaneToCome(making, self._running.waiting.limit)
-            self._lanes_to_come[key] = to_come
+            pending = PendingLane(making, self._running.waiting.limit)
+            self._pending_lanes[key] = pending
             making.add_done_callback(functools.partial(self._is_made, key))
-        return to_come
+        return pending
 
     def _is_made(self, key: object, making: asyncio.Future[Lane]) -> None:
-        del self._lanes_to_come[key]
+        del self._pending_lanes[key]
         if making.cancelled() or making.exception() is not None:
             self.plans.clear()  # whoever asks again, asks for it to be tried again
 

@@ -113,8 +113,8 @@ class _Server:
     ) -> None:
         from estimand.serving.access.auth import Tokens
         from estimand.serving.access.certificates import Certificates
+        from estimand.serving.access.connection_limits import ConnectionLimits, most_connections
         from estimand.serving.access.room import Room
-        from estimand.serving.access.visitors import Visitors, most_connections
         from estimand.serving.metrics import Metrics
         from estimand.serving.process.worker import Handed
 
@@ -123,7 +123,7 @@ class _Server:
         self._floods = floods or log_floods.Floods()
         self._metrics = Metrics()
         self._room = Room(flags.max_pending_bytes)
-        self._visitors = Visitors(most_connections())
+        self._connection_limits = ConnectionLimits(most_connections())
         self._tokens = Tokens(flags.auth_tokens_file) if flags.auth_tokens_file else None
         self._handed = Handed.take()
         last = self._handed.certificates if self._handed else {}
@@ -275,7 +275,7 @@ class _Server:
             table,
             Limits.of(flags),
             room=self._room,
-            visitors=self._visitors,
+            connection_limits=self._connection_limits,
             admission=self._tokens,
         )
         tls = self._grpc_tls.context() if self._grpc_tls else None
@@ -319,7 +319,9 @@ class _Server:
             admits=self._tokens.allow if self._tokens else None,
             refresh=self._members.refresh_metrics if self._members else None,
         )
-        self._rest = RestServer(api.start, RestLimits.of(flags), self._room, self._visitors)
+        self._rest = RestServer(
+            api.start, RestLimits.of(flags), self._room, self._connection_limits
+        )
         await self._rest.listen_on(listening, self._rest_tls.context() if self._rest_tls else None)
 
     def _rest_socket(self) -> socket.socket:

@@ -36,7 +36,7 @@ _AT_ONCE = 4
 
 class Connection(asyncio.Protocol):
     def __init__(self, shared: Shared, address: Any = None) -> None:
-        """`address` is that of a visitor who was let in already."""
+        """`address` is that of a peer that was let in already."""
         self.shared = shared
         self._address = address
         self.party = Party()
@@ -62,7 +62,9 @@ class Connection(asyncio.Protocol):
         self.write = transport.write
         self.outgoing = Outgoing(transport, self._loop, self.shared.limits.answer_seconds)
         if self._address is None:
-            self._address = self.shared.visitors.come(transport.get_extra_info("peername"))
+            self._address = self.shared.connection_limits.admit(
+                transport.get_extra_info("peername")
+            )
         if self._address is None or self.shared.is_ending:
             transport.abort()
         else:
@@ -71,7 +73,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.ends = True
         self.shared.connections.discard(self)
-        self.shared.visitors.go(self._address)
+        self.shared.connection_limits.release(self._address)
         if self.shared.last_asker is self:
             self.shared.last_asker = None
         if self.reader.exchange is not None and self.reader.exchange is self.current:

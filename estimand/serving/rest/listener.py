@@ -8,9 +8,9 @@ import socket
 import ssl
 from collections.abc import Callable
 
+from estimand.serving.access.connection_limits import ConnectionLimits
 from estimand.serving.access.room import Room
 from estimand.serving.access.tls_door import TlsDoor
-from estimand.serving.access.visitors import Visitors
 from estimand.serving.rest.connection import Connection
 from estimand.serving.rest.exchange import Exchange
 from estimand.serving.rest.shared import RestLimits, Shared
@@ -27,13 +27,13 @@ class RestServer:
         start: Callable[[Exchange], None],
         limits: RestLimits | None = None,
         room: Room | None = None,
-        visitors: Visitors | None = None,
+        connection_limits: ConnectionLimits | None = None,
         tick_seconds: float = 1.0,
     ) -> None:
         loop = asyncio.get_running_loop()
         limits = limits or RestLimits()
-        visitors = visitors or Visitors(limits.connections)
-        self.shared = Shared(loop, start, limits, room or Room(2**30), visitors)
+        connection_limits = connection_limits or ConnectionLimits(limits.connections)
+        self.shared = Shared(loop, start, limits, room or Room(2**30), connection_limits)
         self._tick_seconds = tick_seconds
         self._listening: list[asyncio.AbstractServer | TlsDoor] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -43,7 +43,7 @@ class RestServer:
         """On a socket that listens already, and that other processes may share."""
         make = functools.partial(Connection, self.shared)
         if tls is not None:
-            self._listening.append(TlsDoor(end, tls, self.shared.visitors, make, _BACKLOG))
+            self._listening.append(TlsDoor(end, tls, self.shared.connection_limits, make, _BACKLOG))
             return
         create = self.shared.loop.create_server
         self._listening.append(await create(make, sock=end, backlog=_BACKLOG))

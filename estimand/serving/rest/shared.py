@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from estimand.serving.access.connection_limits import MOST, ConnectionLimits
 from estimand.serving.access.room import Room
-from estimand.serving.access.visitors import MOST, Visitors
 from estimand.serving.flags import Flags
 from estimand.serving.rest.exchange import Exchange
 from estimand.serving.rest.heads import Heads
@@ -58,7 +58,7 @@ class Shared:
     start: Callable[[Exchange], None]
     limits: RestLimits
     room: Room
-    visitors: Visitors = field(default_factory=lambda: Visitors(MOST))
+    connection_limits: ConnectionLimits = field(default_factory=lambda: ConnectionLimits(MOST))
     heads: Heads = field(default_factory=Heads)
     connections: set[Peer] = field(default_factory=set)
     is_ending: bool = False  # nobody may come any more

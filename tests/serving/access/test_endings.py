@@ -46,7 +46,7 @@ def test_who_was_taken_before_the_end_and_comes_after_it_is_left(protocol: str) 
         late.connection_made(wire)
         assert wire.is_aborted and not shared.connections
         late.connection_lost(None)
-        assert not shared.visitors._count
+        assert not shared.connection_limits._count
 
     asyncio.run(main())
 

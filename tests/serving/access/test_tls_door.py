@@ -10,23 +10,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from estimand.serving.access.connection_limits import ConnectionLimits
 from estimand.serving.access.tls_door import TlsDoor
-from estimand.serving.access.visitors import Visitors
 from tests.serving import certificates
 
 
 class Said(asyncio.Protocol):
     """Says hello, and leaves when its client does."""
 
-    def __init__(self, visitors: Visitors, address: Any) -> None:
-        self._visitors = visitors
+    def __init__(self, connection_limits: ConnectionLimits, address: Any) -> None:
+        self._connection_limits = connection_limits
         self._address = address
 
     def connection_made(self, transport: Any) -> None:
         transport.write(b"hello")
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._visitors.go(self._address)
+        self._connection_limits.release(self._address)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -54,19 +54,25 @@ def test_handshakes_that_never_come_have_their_share(tmp_path: Path) -> None:
         return b""
 
     async def main() -> None:
-        visitors = Visitors(3)
+        connection_limits = ConnectionLimits(3)
         listening = socket.create_server(("127.0.0.1", 0))
         port = listening.getsockname()[1]
-        door = TlsDoor(listening, context, visitors, lambda address: Said(visitors, address), 10)
+        door = TlsDoor(
+            listening,
+            context,
+            connection_limits,
+            lambda address: Said(connection_limits, address),
+            10,
+        )
         silent = [socket.create_connection(("127.0.0.1", port), 20) for _ in range(3)]
-        await until(lambda: visitors._count == 3)
+        await until(lambda: connection_limits._count == 3)
         assert await hello(port, "127.0.0.1") == b""
         assert await hello(port, "127.0.0.2") == b"hello"  # from where nobody is yet
         for client in silent:
             client.close()
-        await until(lambda: visitors._count == 0)
+        await until(lambda: connection_limits._count == 0)
         assert await hello(port, "127.0.0.1") == b"hello"
-        await until(lambda: visitors._count == 0)
+        await until(lambda: connection_limits._count == 0)
         door.close()
         await until(lambda: listening.fileno() < 0)
 
@@ -75,16 +81,22 @@ def test_handshakes_that_never_come_have_their_share(tmp_path: Path) -> None:
 
 def test_a_door_that_closes_waits_for_no_handshake() -> None:
     async def main() -> None:
-        visitors = Visitors(3)
+        connection_limits = ConnectionLimits(3)
         listening = socket.create_server(("127.0.0.1", 0))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        door = TlsDoor(listening, context, visitors, lambda address: Said(visitors, address), 10)
+        door = TlsDoor(
+            listening,
+            context,
+            connection_limits,
+            lambda address: Said(connection_limits, address),
+            10,
+        )
         with socket.create_connection(listening.getsockname(), 20):
-            await until(lambda: visitors._count == 1)
+            await until(lambda: connection_limits._count == 1)
             (coming,) = door._coming
             door.close()
             assert coming.cancelling()
             await until(lambda: coming.done())
-            assert not visitors._count
+            assert not connection_limits._count
 
     asyncio.run(main())

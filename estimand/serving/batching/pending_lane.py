@@ -17,7 +17,7 @@ from estimand.serving.batching.replies import Promise
 from estimand.serving.status import deadline_exceeded, from_exception, overloaded
 
 
-class LaneToCome:
+class PendingLane:
     """Is asked as the lane is, which it asks in turn as soon as it is there."""
 
     def __init__(self, making: asyncio.Future[Lane], most_waiting: int) -> None:

@@ -1,9 +1,9 @@
 """Who is connected, and from where: one address cannot have all connections.
 
->>> visitors = Visitors(limit=4)
->>> [visitors.come(("10.0.0.1", port)) is not None for port in range(6)]
+>>> connection_limits = ConnectionLimits(limit=4)
+>>> [connection_limits.admit(("10.0.0.1", port)) is not None for port in range(6)]
 [True, True, True, True, False, False]
->>> [visitors.come(("10.0.0.2", port)) is not None for port in range(4)]
+>>> [connection_limits.admit(("10.0.0.2", port)) is not None for port in range(4)]
 [True, True, False, False]
 """
 
@@ -24,7 +24,7 @@ _FEW = 1000
 _LOOPBACK = bytes(8)  # the network of ::1
 
 
-class Visitors:
+class ConnectionLimits:
     """One address may have `limit` connections; several share twice as many, so that there is
     always room for one that has none: each may have as many as are still free. A few more are kept
     for clients of this machine (probes, proxies); and all networks of one site together may not
@@ -36,8 +36,8 @@ class Visitors:
         self._by_address: Counter[Any] = Counter()
         self._by_site: Counter[bytes] = Counter()
 
-    def come(self, peer: Any) -> Any:
-        """What `go` has to be given; None for one that may not come. `peer` is what the socket
+    def admit(self, peer: Any) -> Any:
+        """What `release` has to be given; None for one that may not come. `peer` is what the socket
         names so; the clients of a UNIX socket are one."""
         address = _address(peer[0]) if isinstance(peer, tuple) and peer else ""
         theirs = self._by_address[address]
@@ -49,7 +49,7 @@ class Visitors:
         self._add(address, 1)
         return address
 
-    def go(self, address: Any) -> None:
+    def release(self, address: Any) -> None:
         if address is None:
             return
         self._add(address, -1)
