@@ -69,8 +69,8 @@ full: $(READY)
 QUICK_TRAINING := checkpoints_kept data_checks faults_of_steps input_of_unknown_length \
   minimize_twice overwriting pace train
 QUICK_SERVING := batching/test_batching client/test_address client/test_retry \
-  grpc/test_known_requests inference/test_tensors lean/test_early_answers lean/test_turns \
-  lean/test_windows models/test_base_paths rest/test_json_input rows/test_proof
+  grpc/test_known_requests protos/test_tensors lean/test_early_answers lean/test_turns \
+  lean/test_windows lifecycle/test_base_paths rest/test_json_input rows/test_proof
 quick: $(READY)
 	@$(PYTEST) -n 3 --dist loadfile -m 'not slow and not full' tests/core tests/engine \
 	  tests/hooks tests/heads tests/features tests/inputs tests/estimator/lifecycle \
