@@ -34,6 +34,7 @@ WORKLOADS = (
     "cnn",
     "mlp",
     "lstm",
+    "gru",
     "transformer",
     "embeddings",
     "predict",
