@@ -66,11 +66,11 @@ def test_a_cable_that_is_cut_for_some_seconds(processes, tmp_path, network, host
     assert_trained(cluster, tmp_path)
 
 
-def assert_trained(cluster: Cluster, folder) -> None:
+def assert_trained(cluster: Cluster, folder, within: float = 0.05) -> None:
     assert newest_step(cluster.model_dir) == 600
     served = alone("regression", cluster.model_dir, 601)
     expected = alone("regression", str(folder / "alone"), 601)
-    assert loss(served) == pytest.approx(loss(expected), rel=0.05)
+    assert loss(served) == pytest.approx(loss(expected), rel=within)
 
 
 def test_a_worker_whose_cable_is_cut_for_ever_is_done_without(processes, tmp_path, network) -> None:
@@ -82,7 +82,8 @@ def test_a_worker_whose_cable_is_cut_for_ever_is_done_without(processes, tmp_pat
     ] * 3
     # It reads on the disk that training has ended, or gives up.
     assert cluster.exit_code("worker", 0) == 0 or re.search(GAVE_UP, cluster.log("worker", 0))
-    assert_trained(cluster, tmp_path)
+    # Nobody reads its share of the input any more: the others' rows are fitted, and not all.
+    assert_trained(cluster, tmp_path, within=0.5)
 
 
 @pytest.mark.parametrize("host", ["ps0", "chief0"])
