@@ -106,8 +106,8 @@ def function_graphs(dataset: tf.data.Dataset) -> Iterator[tf.Graph]:
     """
     stages, graphs = [dataset], []
     while stages:
-        stage = _made_of.get(stages[-1], stages[-1])
-        stages.pop()
+        stage = stages.pop()
+        stage = _made_of.get(stage, stage)
         if type(stage).__name__ != "_VariantDataset":
             graphs += [_graph_of(function) for function in stage._functions()]
             stages.extend(stage._inputs())

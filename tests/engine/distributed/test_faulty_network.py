@@ -55,6 +55,7 @@ def test_a_slow_network_and_a_lossy_one_change_no_number(
         np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("host", HOSTS[1:])
 def test_a_cable_that_is_cut_for_some_seconds(processes, tmp_path, network, host) -> None:
     cluster = Cluster(processes, tmp_path, network=network, max_steps=600, **REGRESSION)
@@ -73,6 +74,7 @@ def assert_trained(cluster: Cluster, folder, within: float = 0.05) -> None:
     assert loss(served) == pytest.approx(loss(expected), rel=within)
 
 
+@pytest.mark.full
 def test_a_worker_whose_cable_is_cut_for_ever_is_done_without(processes, tmp_path, network) -> None:
     cluster = Cluster(processes, tmp_path, network=network, max_steps=600, **REGRESSION)
     cluster.wait_for_step(100)
@@ -86,6 +88,7 @@ def test_a_worker_whose_cable_is_cut_for_ever_is_done_without(processes, tmp_pat
     assert_trained(cluster, tmp_path, within=0.5)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("host", ["ps0", "chief0"])
 def test_a_server_out_of_reach_ends_training_with_one_sentence(
     processes, tmp_path, network, host
