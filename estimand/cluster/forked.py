@@ -20,7 +20,8 @@ from typing import IO
 from estimand.cluster import fork_server
 from estimand.cluster.processes import Child, Guard
 
-_PR_SET_CHILD_SUBREAPER = 36  # of <sys/prctl.h>
+_PR_SET_CHILD_SUBREAPER = 36  # of <sys/prctl.h>, as the next one
+_PR_GET_CHILD_SUBREAPER = 37
 
 
 class ForkServer:
@@ -30,7 +31,8 @@ class ForkServer:
         """`command` is the interpreter, a script and its arguments."""
         self._command, self._guard = command, guard
         # Programs lose the parent that they are forked by, and get this process for one.
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        self._took_in_before = _takes_in_orphans()
+        _take_in_orphans(True)
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             given = [str(theirs.fileno()), ",".join(modules), *command[1:]]
@@ -66,6 +68,7 @@ class ForkServer:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._guard.forget(self._process.pid)
+        _take_in_orphans(self._took_in_before)
 
 
 class ForkedChild:
@@ -151,3 +154,14 @@ class ForkedChild:
         self._line.close()
         self._line = None
         os.close(self.printed)
+
+
+def _takes_in_orphans() -> bool:
+    """Whether processes whose parent ends get this one for a parent."""
+    answer = ctypes.c_int()
+    ctypes.CDLL(None).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(answer))
+    return bool(answer.value)
+
+
+def _take_in_orphans(wanted: bool) -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(wanted))

@@ -43,10 +43,12 @@ def silent_ones_ended(cluster: Cluster, me: Task) -> Iterator[None]:
 
 
 def _end_when_silent(number: int, ports: set[int], own: int | None) -> None:
-    with contextlib.suppress(OSError, ValueError), connection(number) as found:
-        if found.getpeername()[1] not in ports and found.getsockname()[1] != own:
+    with contextlib.suppress(OSError, ValueError), connection(number) as opened:
+        if opened.family not in (socket.AF_INET, socket.AF_INET6):
             return
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if opened.getpeername()[1] not in ports and opened.getsockname()[1] != own:
+            return
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         # By Linux' names. The last one is also for what was sent and never received.
         for option, value in (
             ("TCP_KEEPIDLE", _SECONDS_BETWEEN_PROBES),
@@ -54,7 +56,7 @@ def _end_when_silent(number: int, ports: set[int], own: int | None) -> None:
             ("TCP_USER_TIMEOUT", 1000 * _SECONDS_OF_SILENCE),
         ):
             if hasattr(socket, option):
-                found.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+                opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 def open_files() -> list[int]:

@@ -291,3 +291,13 @@ def test_a_program_that_does_without_tensorflow_is_not_forked(tmp_path: Path) ->
     assert not forkable.modules_to_import(str(program))
     program.write_text("from tensorflow import keras")
     assert forkable.modules_to_import(str(program))
+
+
+def test_orphans_are_taken_in_only_as_long_as_there_is_a_server(tmp_path: Path) -> None:
+    before = forked._takes_in_orphans()
+    guard = Guard()
+    server = ForkServer(("os",), [sys.executable, str(tmp_path / "program.py")], guard)
+    assert forked._takes_in_orphans()
+    server.end()
+    guard.end()
+    assert forked._takes_in_orphans() == before

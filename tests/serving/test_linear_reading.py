@@ -198,7 +198,7 @@ def test_regular_expressions_see_nothing_that_clients_send_but_what_was_judged()
         "client/address.py": 1,  # the address that a program gives to our own client
         "models/custom_ops.py": 2,  # errors of TensorFlow
         "models/disk.py": 1,  # names of directories
-        "models/graph_scan.py": 3,  # names of a model's operations
+        "rows/graph_scan.py": 3,  # names of a model's operations
         "page/answers.py": 1,  # our own page
         "inference/request_log.py": 1,  # names of our own files
         "lean/headers.py": 2,  # in LINEAR

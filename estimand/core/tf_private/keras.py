@@ -13,7 +13,7 @@ from estimand.core.swapping import swapped
 from estimand.core.tf_private.execution import eager_mode
 
 
-def keras_variable_being_created(depth: int = 24) -> tuple[Any, bool]:
+def keras_variable_being_created(depth: int = 25) -> tuple[Any, bool]:
     """The Keras variable whose constructor is up the stack, and whether it is a metric's.
 
     The name that TensorFlow sees is made unique by graph name scopes and so depends on what

@@ -9,18 +9,18 @@ from typing import Any
 import tensorflow as tf
 
 
-def get_variable_is_creating(depth: int = 8) -> bool:
+def get_variable_is_creating(depth: int = 7) -> bool:
     """Whether the variable being created was asked for through `get_variable`.
 
-    Executing eagerly, `get_variable` itself adds what it creates to the collections.
+    Executing eagerly, `get_variable` itself adds what it creates to the collections. It is looked
+    for in the next functions of TensorFlow, however many of ours are in between.
     """
-    frame = sys._getframe(1)
-    for _ in range(depth):
-        frame = frame.f_back  # type: ignore[assignment]
-        if frame is None:
-            return False
+    frame: Any = sys._getframe(1)
+    while frame is not None and depth:
         if frame.f_code.co_name == "_get_single_variable":
             return True
+        depth -= not frame.f_globals.get("__name__", "").startswith("estimand.")
+        frame = frame.f_back
     return False
 
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 from estimand.engine.distributed import parameter_servers
 from estimand.engine.distributed.parameter_servers import AnswerLost, answer_of
 from estimand.engine.distributed.parameter_servers_program import ServedProgram
+from estimand.engine.feeding.source import BatchSource
 
 GONE = tf.errors.UnavailableError(None, None, "Connection reset by peer /job:worker/task:0")
 
@@ -71,17 +72,26 @@ def served(cluster: Cluster, *, counts: bool) -> ServedProgram:
     return program
 
 
+class Input(BatchSource):
+    """Without end, on workers that are not there."""
+
+    iterators, endless = None, True
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+
 @pytest.mark.parametrize("lost", [{1}, {3}, {4}, {1, 2, 5}])
 def test_blocks_whose_answers_are_lost_are_made_up_for(lost: set[int]) -> None:
     cluster = Cluster(lost)
-    feeder = SimpleNamespace(batches=0, iterators=None, endless=True)
+    feeder = Input()
     result, step = served(cluster, counts=True).loop(feeder, 40)  # type: ignore[arg-type]
     assert (result, step, cluster.global_step) == (0.5, 40, 40)
 
 
 def test_without_a_limit_the_steps_that_were_answered_are_as_many_as_asked_for() -> None:
     cluster = Cluster({2})
-    feeder = SimpleNamespace(batches=0, iterators=None, endless=True)
+    feeder = Input()
     served(cluster, counts=False).loop(feeder, 40)  # type: ignore[arg-type]
     assert feeder.batches == 40
     assert cluster.global_step == 50  # a model that counts in its own way: ten were done twice

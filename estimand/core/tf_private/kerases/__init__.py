@@ -64,7 +64,7 @@ def called_by_keras(depth: int = 2) -> bool:
     return False
 
 
-def keras_2_is_creating(depth: int = 40) -> tuple[bool, bool]:
+def keras_2_is_creating(depth: int = 41) -> tuple[bool, bool]:
     """Whether Keras 2 makes the variable whose creator is up the stack, and for a metric.
 
     Its variables are TensorFlow's, named by name scopes, so nothing but the caller tells.
