@@ -1,10 +1,10 @@
 """Modules that TensorFlow's import brings along and few programs use, loaded when they are used.
 
-`import tensorflow` imports all of Keras. Its wrappers import scikit-learn and most of SciPy where
-these are installed, and what slices arrays for `fit` imports pandas: a quarter of the time. In a
-process that is ours (the command line, the server, workers) they wait until somebody asks for
-something in them, as `importlib.util.LazyLoader` has it: the modules are there, under their names,
-and load themselves.
+`import tensorflow` imports all of Keras, and its wrappers import scikit-learn and most of SciPy
+where these are installed: a fifth of the time. In a process that is ours (the command line, the
+server, workers) they wait until somebody asks for something in them, as `importlib.util.LazyLoader`
+has it: the modules are there, under their names, and load themselves. (pandas does not wait: it
+would save 0.3 s at best, for the private name of a module of Keras.)
 
 `python -m estimand.core.postponed MODULE ARGUMENTS...` is `python -m MODULE ARGUMENTS...` so.
 """
@@ -18,15 +18,8 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-# Not scikit-learn and pandas themselves: these modules of Keras look into them as soon as they are
-# loaded. One that a version of Keras does not have is not missed.
-_POSTPONED = frozenset(
-    {
-        "keras.wrappers",
-        "keras._tf_keras.keras.wrappers",
-        "keras.src.trainers.data_adapters.array_slicing",
-    }
-)
+# Not scikit-learn itself: the wrappers look at its version as soon as they are loaded.
+_POSTPONED = frozenset({"keras.wrappers", "keras._tf_keras.keras.wrappers"})
 
 
 class _Postponing:
