@@ -34,7 +34,7 @@ def test_cells_hold_the_whole_page() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3)
+@pytest.mark.full  # of the pages that they are made of, make test runs some
 @pytest.mark.parametrize("name", notebooks.PAGES)
 def test_notebook_prints_what_it_shows(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

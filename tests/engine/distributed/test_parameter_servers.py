@@ -106,7 +106,8 @@ def test_a_server_that_is_told_to_end_has_the_chief_save_first(processes, tmp_pa
     assert newest_step(cluster.model_dir) == reached + 50
 
 
-@pytest.mark.parametrize("model", ["tables", "columns", "keras_optimizer", "converted"])
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("model", ["keras_optimizer", "columns", "tables", "converted"])
 def test_one_worker_computes_what_one_process_does(processes, tmp_path, model):
     """Variables of every style, in parts on two servers, after the same steps."""
     expected = str(tmp_path / "alone")
@@ -123,6 +124,7 @@ def test_one_worker_computes_what_one_process_does(processes, tmp_path, model):
         np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("optimizer", served_models.OPTIMIZERS)
 def test_of_a_large_table_only_rows_travel(processes, tmp_path, optimizer):
     """Whatever the optimizer keeps for it, and does to the rows that a batch did not look up."""
@@ -141,6 +143,7 @@ def test_of_a_large_table_only_rows_travel(processes, tmp_path, optimizer):
     assert 0 < sent < 4 * np.prod(served_models.LARGE) / 4  # in all steps together
 
 
+@pytest.mark.full
 def test_no_process_holds_the_whole_of_a_table_in_parts(processes, tmp_path):
     """Made, saved and restored on four servers, in other parts, and exported."""
     size, files = 4 * np.prod(served_models.HUGE), []

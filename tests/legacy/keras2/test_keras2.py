@@ -118,12 +118,10 @@ def test_each_replica_numbers_its_layers_from_the_start(found: dict[str, Any]) -
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("kind", "options"),
-    [
-        ("workers", ["--workers", "1"]),
-        pytest.param("ps", ["--workers", "1", "--ps", "1"], marks=pytest.mark.full),
-    ],
+    [("workers", ["--workers", "1"]), ("ps", ["--workers", "1", "--ps", "1"])],
 )
 def test_clusters_train_models_of_keras_2(kind: str, options: list[str], tmp_path: Path) -> None:
     program = Path(__file__).parent / "cluster_program.py"

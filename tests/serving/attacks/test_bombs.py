@@ -65,7 +65,7 @@ def test_a_body_of_moderate_size_does_not_wait_for_all_bombs(attacked: Server) -
     def send() -> None:
         ended.append(requests.post(url, bomb, headers=ZIPPED, timeout=60).status_code)
 
-    senders = [threading.Thread(target=send) for _ in range(30)]
+    senders = [threading.Thread(target=send) for _ in range(15)]
     with bystanders(attacked, growth=500 * MB) as others:
         for sender in senders:
             sender.start()
