@@ -16,9 +16,9 @@ import tensorflow as tf
 from estimand.core.errors import ClusterError
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.feeding.feeder import Feeder, Unpack
-from estimand.engine.running.interrupts import Interrupts
-from estimand.engine.tracing.engine_variable import EngineVariable
-from estimand.engine.tracing.metrics import MetricSet
+from estimand.engine.interrupts import Interrupts
+from estimand.engine.metrics import MetricSet
+from estimand.engine.variables.engine_variable import EngineVariable
 from estimand.inputs.contract import ModelInput
 
 OneReplica = Callable[[int], tuple[EstimatorSpec, MetricSet | None]]

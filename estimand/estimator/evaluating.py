@@ -18,11 +18,11 @@ from estimand.engine.eager.run import EagerTrace
 from estimand.engine.events import write_eval_results
 from estimand.engine.feeding.feeder import Feeder
 from estimand.engine.feeding.resident import open_feeder
+from estimand.engine.live_model import LiveModel
+from estimand.engine.metrics import GLOBAL_STEP, as_python_numbers
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.progress.results import in_one_line
 from estimand.engine.running import faults
-from estimand.engine.tracing.live_model import LiveModel
-from estimand.engine.tracing.metrics import GLOBAL_STEP, as_python_numbers
 from estimand.engine.tracing.trace import Trace
 from estimand.estimator import eagerly
 from estimand.estimator.reading import (

@@ -12,7 +12,6 @@ from estimand.core import tf_private
 from estimand.core.modes import ModeKeys
 from estimand.core.tracebacks import folded
 from estimand.engine import block_mode
-from estimand.engine.checkpoints import initialization
 from estimand.engine.eager.run import EagerTrace
 from estimand.engine.eager.session import EagerSession
 from estimand.engine.feeding.feeder import Feeder
@@ -20,6 +19,7 @@ from estimand.engine.feeding.resident import open_feeder
 from estimand.engine.hook_calls.session import TracedSession
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.running import faults
+from estimand.engine.saving import initialization
 from estimand.estimator import eagerly
 from estimand.estimator.reading import filled_trace, model_to_read, wait_for_files
 from estimand.estimator.run_context import block_mode_of_training, engine_scope, model_seed

@@ -10,14 +10,14 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.engine import block_mode
-from estimand.engine.checkpoints.initialization import start_locals
 from estimand.engine.feeding.feeder import Feeder
 from estimand.engine.hook_calls.runner import HookRunner
 from estimand.engine.hook_calls.session import TracedSession
+from estimand.engine.live_model import LiveModel
+from estimand.engine.metrics import GLOBAL_STEP
 from estimand.engine.progress.progress import Progress
 from estimand.engine.running.program import StepProgram
-from estimand.engine.tracing.live_model import LiveModel
-from estimand.engine.tracing.metrics import GLOBAL_STEP
+from estimand.engine.saving.initialization import start_locals
 from estimand.engine.tracing.trace import Trace
 from estimand.evaluation.sets import run_drawn_set
 from estimand.hooks.adopt import adopt

@@ -18,11 +18,12 @@ from tensorflow.compat.v1 import NodeDef
 
 from estimand.core import tf_private
 from estimand.core.modes import ModeKeys
-from estimand.engine.checkpoints import saving
-from estimand.engine.checkpoints.saving import SavedVariable
-from estimand.engine.tracing import effects, randomness
-from estimand.engine.tracing.placement import copies
+from estimand.engine.saving import model_saver as saving
+from estimand.engine.saving.model_saver import SavedVariable
+from estimand.engine.tracing import randomness
 from estimand.engine.tracing.trace import Trace
+from estimand.engine.variables import effects
+from estimand.engine.variables.placement import copies
 from estimand.export import captures
 from estimand.export.captures import Tables
 

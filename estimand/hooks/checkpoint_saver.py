@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ConfigError
-from estimand.engine.checkpoints.save_policy import SavePolicy
-from estimand.engine.checkpoints.taking import CheckpointTaker
 from estimand.engine.hook_calls.runner import RunningLoop
 from estimand.engine.model_dir import anchored
+from estimand.engine.saving.save_policy import SavePolicy
+from estimand.engine.saving.taking import CheckpointTaker
 from estimand.hooks.base import LoopHook, timer
 from estimand.hooks.event_file import EventFile
 

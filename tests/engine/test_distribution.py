@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from estimand.engine.distributed.distribution import Replicated, distribution_of
 from estimand.engine.distribution import Distribution, Stop
-from estimand.engine.running.interrupts import Interrupts
-from estimand.engine.tracing.engine_variable import EngineVariable
+from estimand.engine.interrupts import Interrupts
+from estimand.engine.variables.engine_variable import EngineVariable
 
 
 def test_alone_everything_is_here() -> None:

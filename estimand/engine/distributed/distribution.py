@@ -20,7 +20,7 @@ from estimand.engine.distributed.stopping import StopVote
 from estimand.engine.distributed.team import SeveralProcesses
 from estimand.engine.distribution import Distribution, OneReplica, Stop, VariableMaker
 from estimand.engine.feeding.feeder import Feeder, Unpack
-from estimand.engine.tracing.metrics import MetricSet
+from estimand.engine.metrics import MetricSet
 from estimand.inputs.contract import ModelInput
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.engine.distribution import VariableMaker
-from estimand.engine.tracing.engine_variable import EngineVariable, V1Answers
+from estimand.engine.variables.engine_variable import EngineVariable, V1Answers
 
 _COMPONENT_ARGUMENTS = (
     "initial_value",

@@ -21,7 +21,7 @@ import tensorflow as tf
 from estimand.cluster.addresses import answers
 from estimand.core import tf_private
 from estimand.engine.distribution import VariableMaker
-from estimand.engine.tracing.engine_variable import EngineVariable
+from estimand.engine.variables.engine_variable import EngineVariable
 
 _SERVER = "/job:ps/replica:0/task:{}/device:CPU:0"
 _SECONDS_BETWEEN_LOOKS = 5.0

@@ -20,7 +20,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.engine.tracing import op_kinds
+from estimand.engine.rewriting import op_kinds
 
 _log = logging.getLogger("tensorflow")
 

@@ -24,15 +24,16 @@ from estimand.core.spec import EstimatorSpec
 from estimand.core.swapping import alone
 from estimand.core.tf_private.non_slot_variables import non_slot_variables_of_any_graph
 from estimand.engine.distribution import Distribution, Stop
-from estimand.engine.running.inlining import GraphCopy
-from estimand.engine.tracing import effects, keras2_methods, random_bodies, randomness, summaries
-from estimand.engine.tracing.batches import flatten_batch, pack_batch
-from estimand.engine.tracing.metrics import MetricSet
-from estimand.engine.tracing.placement import copies
-from estimand.engine.tracing.traced_variables import TracedVariables
-from estimand.engine.tracing.twins import twin_of
+from estimand.engine.feeding.batches import flatten_batch, pack_batch
+from estimand.engine.metrics import MetricSet
+from estimand.engine.rewriting.inlining import GraphCopy
+from estimand.engine.tracing import keras2_methods, random_bodies, randomness, summaries
 from estimand.engine.tracing.usage import Usage
-from estimand.engine.tracing.variables import VariableStore
+from estimand.engine.variables import effects
+from estimand.engine.variables.placement import copies
+from estimand.engine.variables.store import VariableStore
+from estimand.engine.variables.traced_variables import TracedVariables
+from estimand.engine.variables.twins import twin_of
 
 CallModelFn = Callable[[Any, Any, str], EstimatorSpec]
 
