@@ -48,7 +48,8 @@ class LiveModel:
     ) -> None:
         self._call_model_fn = call_model_fn
         self._create_global_step = create_global_step
-        self.store = VariableStore(distribution, apart=apart)
+        self.distribution = distribution or Distribution()
+        self.store = VariableStore(self.distribution.variable_maker(), apart=apart)
         # Held while a call of train, evaluate or predict begins, until it is known to be there.
         self.lock = threading.RLock()
         self._trained_by: int | None = None
@@ -159,7 +160,7 @@ class LiveModel:
                 self.store,
                 seed=seed,
                 create_global_step=self._create_global_step,
-                distribution=self.store.distribution.of_traces if distributed else None,
+                distribution=self.distribution.of_traces if distributed else None,
             )
             if len(traces) > _MOST_TRACES_PER_MODE:
                 _, dropped = traces.popitem(last=False)
@@ -195,6 +196,6 @@ class LiveModel:
     def forget(self) -> None:
         """Start over: the next trace makes new variables with new initial values."""
         self.part_from_readers()
-        self.store = VariableStore(self.store.distribution, apart=self.store.apart)
+        self.store = VariableStore(self.distribution.variable_maker(), apart=self.store.apart)
         self._traces.clear()
         self._programs.clear()

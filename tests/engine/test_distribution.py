@@ -20,7 +20,7 @@ def test_alone_everything_is_here() -> None:
         alone.leads
         and alone.replicas == 1
         and not alone.is_strategy
-        and not alone.has_remote_variables
+        and not alone.variable_maker().are_remote
     )
     assert alone.team.from_chief([3, 4]) == [3, 4] and alone.team.least(None) is None
     variable = alone.variable_maker().make(

@@ -14,9 +14,9 @@ from tensorflow.compat.v1 import GraphDef, NodeDef
 
 from estimand.core import tf_private
 from estimand.engine.rewriting import batch_shapes
+from estimand.engine.rewriting.op_kinds import is_random_twin
 from estimand.engine.rewriting.simplifying import simplified
 from estimand.engine.rewriting.subgraph import is_plain_read
-from estimand.engine.tracing.randomness import is_twin
 
 _BATCH = "estimand_batch"  # no name of a user's op
 
@@ -141,7 +141,7 @@ class GraphCopy:
         # took the place of others later belong where those were: at the end they would let one
         # replica come to a sum before the other's prints, and both would wait for ever.
         early = self._early(chosen)
-        for node in sorted(chosen, key=lambda n: not (n.name in early or is_twin(n.name))):
+        for node in sorted(chosen, key=lambda n: not (n.name in early or is_random_twin(n.name))):
             copied = part.node.add()
             copied.CopyFrom(node)
             _forget_colocation(copied)

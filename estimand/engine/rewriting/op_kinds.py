@@ -13,6 +13,9 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.compat.v1 import NodeDef
 
+# Where ops are made that take the place of random ones, and depend on the count of steps.
+RANDOM_SCOPE = "estimand/random"
+
 # Defined for all values of all their inputs, and depend on nothing else. Integer divisions are
 # not among them (by zero), nor are lookups (out of range), nor anything that checks its data; for
 # slices see `is_total`.
@@ -65,6 +68,11 @@ CALLS = frozenset(
 
 # They look something up in tables that others fill; all else of the kind changes tables.
 _LOOKUPS = frozenset({"LookupTableFind", "LookupTableFindV2", "LookupTableSizeV2"})
+
+
+def is_random_twin(name: str) -> bool:
+    """Whether an op of this name took the place of a random one."""
+    return name.startswith(RANDOM_SCOPE)
 
 
 def is_total(node: NodeDef, others: Mapping[str, Any]) -> bool:

@@ -207,7 +207,7 @@ def trace_model(
     ]
     stop = distribution.stop() if mode == ModeKeys.TRAIN else Stop()
     # Workers that do not wait for each other share nothing but the global step.
-    alone = mode == ModeKeys.TRAIN and not store.distribution.has_servers
+    alone = mode == ModeKeys.TRAIN and not store.maker.are_on_servers
     draws = randomness.Draws() if alone else None
     built: dict[str, Any] = {"stop": stop, "draws": draws}
 
@@ -245,7 +245,7 @@ def trace_model(
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(building_scopes(seed))
-        has_remote_variables = store.distribution.has_remote_variables
+        has_remote_variables = store.maker.are_remote
         stack.enter_context(building_for_any_executor(distribution, has_remote_variables))
         wrapped = tf.compat.v1.wrap_function(build, signature)
     graph = wrapped.graph

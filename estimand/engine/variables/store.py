@@ -20,9 +20,9 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.core.first_values import note_first_value
-from estimand.engine.distribution import Distribution
 from estimand.engine.variables import eager_writes as eager_writes
 from estimand.engine.variables.engine_variable import EngineVariable, ValuelessVariable
+from estimand.engine.variables.maker import VariableMaker
 from estimand.engine.variables.requested_variable import RequestedVariable, unique
 from estimand.engine.variables.traced_variables import TRACED, TracedVariables
 from estimand.engine.variables.twins import twin_of
@@ -35,9 +35,8 @@ class VariableStore:
 
     _numbers = itertools.count(1)
 
-    def __init__(self, distribution: Distribution | None = None, *, apart: bool = False) -> None:
-        self.distribution = distribution or Distribution()
-        self.maker = self.distribution.variable_maker()
+    def __init__(self, maker: VariableMaker | None = None, *, apart: bool = False) -> None:
+        self.maker = maker or VariableMaker()
         # Whether variables made outside of the model function are another store's to change:
         # then this one has twins of them.
         self.apart = apart
@@ -77,7 +76,7 @@ class VariableStore:
             graph,
             kept_local=keep_local,
             keras_variables=dict(self._keras_variables),
-            asynchronous=self.distribution.has_servers and training,
+            asynchronous=self.maker.are_on_servers and training,
         )
         graph.add_to_collection(TRACED, traced)
         with self.extending(traced), tf_private.loading_saved_models(self._loader()):
