@@ -23,9 +23,9 @@ from estimand.engine.model_dir import anchored
 from estimand.engine.warm_start import apply as warm_start
 from estimand.estimator import checks, evaluating, exporting, predicting
 from estimand.estimator.model_fn import call_model_fn, check_model_fn
+from estimand.estimator.noted_params import settings
 from estimand.estimator.run_context import engine_scope
 from estimand.estimator.training import cluster
-from estimand.estimator.training.noted_params import settings
 from estimand.estimator.training.prepared import TrainArguments
 from estimand.estimator.training.train import train
 from estimand.estimator.workspace import Workspace

@@ -12,7 +12,8 @@ from estimand.core.errors import InputError
 from estimand.core.names import did_you_mean
 from estimand.estimator.estimator import Estimator
 from estimand.export.loading import LoadedModel, Signature, rows_in
-from estimand.export.rows import choose_signature, inputs_of_rows
+from estimand.export.predict_rows import choose_signature
+from estimand.export.rows import inputs_of_rows
 from estimand.report import sample
 
 Columns = dict[str, np.ndarray]

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import estimand as est
 from estimand.engine.model_dir import RunRecord
-from estimand.estimator.training.noted_params import noted
+from estimand.estimator.noted_params import noted
 
 v1 = tf.compat.v1
 X = est.feature_column.numeric_column("x")
