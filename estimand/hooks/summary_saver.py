@@ -55,9 +55,7 @@ class SummarySaverHook(LoopHook):
         tensor_summaries: Sequence[TensorSummary] = (),
     ) -> None:
         _check_one_source(scaffold, summary_op, tensor_summaries)
-        self._look_every(
-            steps=save_steps, secs=save_secs, names=("save_steps", "save_secs")
-        )
+        self._look_every(steps=save_steps, secs=save_secs, names=("save_steps", "save_secs"))
         self._summary_op = summary_op
         self._resolved_op: list[Any] | None = None
         self._merged: list[Any] | None = None

@@ -103,7 +103,7 @@ class Lifetime:
                 if quiet > limits.answer_seconds:
                     connection.calls.drop(stream)
                     connection.sender.put(frames.reset(stream.id, Code.CANCEL))
-            elif stream.ended or (stream.guest is not None and stream.window_in <= 0):
+            elif stream.ended or (stream.large_request is not None and stream.window_in <= 0):
                 continue  # it has sent all, or may send nothing
             elif quiet > limits.request_seconds:
                 text = f"Too little of the request came within {limits.request_seconds:g} s."

@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable
 
 from estimand.serving.access.connection_limits import ConnectionLimits
-from estimand.serving.access.room import Room
+from estimand.serving.access.request_memory import RequestMemory
 from estimand.serving.access.tls_door import TlsDoor
 from estimand.serving.rest.connection import Connection
 from estimand.serving.rest.exchange import Exchange
@@ -26,14 +26,14 @@ class RestServer:
         self,
         start: Callable[[Exchange], None],
         limits: RestLimits | None = None,
-        room: Room | None = None,
+        memory: RequestMemory | None = None,
         connection_limits: ConnectionLimits | None = None,
         tick_seconds: float = 1.0,
     ) -> None:
         loop = asyncio.get_running_loop()
         limits = limits or RestLimits()
         connection_limits = connection_limits or ConnectionLimits(limits.connections)
-        self.shared = Shared(loop, start, limits, room or Room(2**30), connection_limits)
+        self.shared = Shared(loop, start, limits, memory or RequestMemory(2**30), connection_limits)
         self._tick_seconds = tick_seconds
         self._listening: list[asyncio.AbstractServer | TlsDoor] = []
         self._timer: asyncio.TimerHandle | None = None
