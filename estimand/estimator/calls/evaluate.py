@@ -33,7 +33,7 @@ from estimand.estimator.reading import (
 )
 from estimand.estimator.run_context import block_mode_of_training, model_seed
 from estimand.estimator.workspace import Workspace
-from estimand.evaluation.evaluate import run_evaluation
+from estimand.evaluation.evaluation_loop import run_evaluation
 from estimand.export.deriving import TrainedOn
 from estimand.inputs.contract import ModelInput
 

@@ -24,7 +24,7 @@ from estimand.estimator import eagerly
 from estimand.estimator.reading import filled_trace, model_to_read, wait_for_files
 from estimand.estimator.run_context import block_mode_of_training, engine_scope, model_seed
 from estimand.estimator.workspace import Workspace
-from estimand.evaluation import predict as prediction
+from estimand.evaluation import prediction_loop as prediction
 from estimand.inputs.contract import ModelInput
 
 
