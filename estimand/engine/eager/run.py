@@ -21,7 +21,7 @@ from estimand.core.tf_private import kerases
 from estimand.engine.distribution import Distribution, Stop
 from estimand.engine.eager import summaries as eager_summaries
 from estimand.engine.eager.lending import Metrics, Step, lent_to, step_under_way
-from estimand.engine.eager.summaries import Kept
+from estimand.engine.eager.summaries import StepSummaries
 from estimand.engine.tracing import random_bodies, randomness
 from estimand.engine.tracing.trace import building_scopes
 from estimand.engine.variables import eager_writes as eager_writes
@@ -48,7 +48,7 @@ class EagerTrace:
     global_step: tf.Variable
     # Of variables made outside of the model function: what they held before this step.
     outside_values: dict[str, tf.Tensor] = field(default_factory=dict)
-    kept: Kept = field(default_factory=Kept)
+    kept: StepSummaries = field(default_factory=StepSummaries)
     # Of all others, by their identity.
     at_start: dict[int, tf.Tensor] = field(default_factory=dict)
     draws: randomness.Draws | None = None

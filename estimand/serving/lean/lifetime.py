@@ -17,7 +17,7 @@ _LAST_CALL = b"\0ending\0"
 _LAST_CALL_SECONDS = 1.0
 
 
-class Living(Protocol):
+class HasLifetime(Protocol):
     """What has a lifetime: a connection."""
 
     transport: Any
@@ -41,7 +41,7 @@ class Living(Protocol):
 class Lifetime:
     """Its times are those of the ticks; 0 stands for: not now."""
 
-    def __init__(self, connection: Living) -> None:
+    def __init__(self, connection: HasLifetime) -> None:
         now = connection.shared.now
         self._connection = connection
         self._limits = connection.shared.limits

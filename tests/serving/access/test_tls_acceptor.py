@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from estimand.serving.access.connection_limits import ConnectionLimits
-from estimand.serving.access.tls_door import TlsDoor
+from estimand.serving.access.tls_acceptor import TlsAcceptor
 from tests.serving import certificates
 
 
@@ -57,7 +57,7 @@ def test_handshakes_that_never_come_have_their_share(tmp_path: Path) -> None:
         connection_limits = ConnectionLimits(3)
         listening = socket.create_server(("127.0.0.1", 0))
         port = listening.getsockname()[1]
-        door = TlsDoor(
+        acceptor = TlsAcceptor(
             listening,
             context,
             connection_limits,
@@ -73,18 +73,18 @@ def test_handshakes_that_never_come_have_their_share(tmp_path: Path) -> None:
         await until(lambda: connection_limits._count == 0)
         assert await hello(port, "127.0.0.1") == b"hello"
         await until(lambda: connection_limits._count == 0)
-        door.close()
+        acceptor.close()
         await until(lambda: listening.fileno() < 0)
 
     asyncio.run(main())
 
 
-def test_a_door_that_closes_waits_for_no_handshake() -> None:
+def test_an_acceptor_that_closes_waits_for_no_handshake() -> None:
     async def main() -> None:
         connection_limits = ConnectionLimits(3)
         listening = socket.create_server(("127.0.0.1", 0))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        door = TlsDoor(
+        acceptor = TlsAcceptor(
             listening,
             context,
             connection_limits,
@@ -93,8 +93,8 @@ def test_a_door_that_closes_waits_for_no_handshake() -> None:
         )
         with socket.create_connection(listening.getsockname(), 20):
             await until(lambda: connection_limits._count == 1)
-            (coming,) = door._coming
-            door.close()
+            (coming,) = acceptor._coming
+            acceptor.close()
             assert coming.cancelling()
             await until(lambda: coming.done())
             assert not connection_limits._count

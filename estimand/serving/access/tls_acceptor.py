@@ -21,7 +21,7 @@ _HANDSHAKE_SECONDS = 10.0
 _PAUSE_SECONDS = 0.1  # when the system has no more descriptors
 
 
-class TlsDoor:
+class TlsAcceptor:
     """Of a socket, on which other processes may listen too. `make` makes the protocol of one that
     has come in, from what `ConnectionLimits.release` is to be given when it leaves."""
 
