@@ -35,7 +35,7 @@ _HOME = {
     "classifier_parse_example_spec": "estimand.features.parsing:classifier_parse_example_spec",
     "regressor_parse_example_spec": "estimand.features.parsing:regressor_parse_example_spec",
     # inside a model function
-    "minimize": "estimand.engine.tracing.minimize:minimize",
+    "minimize": "estimand.engine.minimize:minimize",
     # canned models
     "BaselineClassifier": "estimand.canned:BaselineClassifier",
     "BaselineEstimator": "estimand.canned:BaselineEstimator",
@@ -176,7 +176,7 @@ if TYPE_CHECKING:
     from estimand.core.spec import EvalSpec as EvalSpec
     from estimand.core.spec import TrainSpec as TrainSpec
     from estimand.engine.hook_calls.cadence import every as every
-    from estimand.engine.tracing.minimize import minimize as minimize
+    from estimand.engine.minimize import minimize as minimize
     from estimand.engine.warm_start.apply import VocabInfo as VocabInfo
     from estimand.engine.warm_start.apply import WarmStartSettings as WarmStartSettings
     from estimand.estimator.add_metrics import add_metrics as add_metrics

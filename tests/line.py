@@ -16,7 +16,7 @@ import tensorflow as tf
 
 import estimand as est
 from estimand.engine.tracing.trace import Trace, trace_model
-from estimand.engine.tracing.variables import VariableStore
+from estimand.engine.variables.store import VariableStore
 
 v1 = tf.compat.v1
 

@@ -18,7 +18,7 @@ from typing import Any
 import estimand as est
 from estimand.compat.removed import replacement
 from estimand.migrate.hints import hint
-from estimand.migrate.names import Found, Names, follow, is_missing
+from estimand.migrate.names import NameHome, Names, follow, is_missing
 from estimand.migrate.uses import Target
 
 HERE = Path(__file__).resolve().parent
@@ -52,7 +52,7 @@ def becomes(path: str) -> str:
         names().find(Target(f"tensorflow.{path}", of_tf), v1)
         for of_tf, v1 in ((False, False), (True, True))
     }
-    verdict = "gone" if found == {Found.NOWHERE} else "as it is"
+    verdict = "gone" if found == {NameHome.NOWHERE} else "as it is"
     ours = public_name(path)
     instead = f"`{ours}`" if ours else replacement(path)
     if instead is None and verdict == "gone":

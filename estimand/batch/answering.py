@@ -11,16 +11,8 @@ from estimand.batch.chunks import Chunk, RowError, by_parts
 from estimand.core.errors import InputError
 from estimand.core.names import did_you_mean, listed
 from estimand.export.arrays import TensorInfo
-from estimand.export.rows import (
-    called,
-    choose_signature,
-    columns_of,
-    examples_input,
-    plain_column,
-    plain_value,
-    refuse_misspelt,
-    schema_of,
-)
+from estimand.export.predict_rows import called, choose_signature, columns_of, schema_of
+from estimand.export.rows import examples_input, plain_column, plain_value, refuse_misspelt
 
 if TYPE_CHECKING:
     from estimand.export.loading import LoadedModel

@@ -15,7 +15,7 @@ import tensorflow as tf
 from estimand.bridge.keras_optimizers import optimizer_maker
 from estimand.core import tf_private
 from estimand.core.errors import ConfigError, ModelFnError
-from estimand.engine.tracing.traced_variables import is_traced, traced_variables
+from estimand.engine.variables.traced_variables import is_traced, traced_variables
 
 __all__ = ["Groups", "freeze", "trainable_variables", "unfreeze"]
 

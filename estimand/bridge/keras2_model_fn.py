@@ -19,7 +19,7 @@ from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.core.tf_private import kerases
 from estimand.core.tf_private.kerases import keras2_models
-from estimand.engine.tracing.minimize import minimize
+from estimand.engine.minimize import minimize
 
 
 class Keras2ModelFn:

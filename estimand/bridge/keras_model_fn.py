@@ -22,7 +22,7 @@ from estimand.core.export_output import PredictOutput
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.checkpoints.substitutes import Source, note_substitutes
-from estimand.engine.tracing.minimize import minimize
+from estimand.engine.minimize import minimize
 
 _log = logging.getLogger("tensorflow")
 _SERVING = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY

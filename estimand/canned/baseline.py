@@ -23,7 +23,7 @@ from estimand.core.errors import HeadTypeError, InputError
 from estimand.core.handles import FeatureColumn, Optimizer
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
-from estimand.engine.tracing.minimize import minimize
+from estimand.engine.minimize import minimize
 from estimand.estimator.estimator import Estimator
 from estimand.heads import Head, binary_or_multi_class_head
 from estimand.heads.losses import SUM_OVER_BATCH_SIZE, over_batch

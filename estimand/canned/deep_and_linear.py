@@ -18,8 +18,8 @@ from estimand.core import tf_private
 from estimand.core.errors import ConfigError, InputError
 from estimand.core.modes import ModeKeys
 from estimand.core.tf_private import feature_columns
-from estimand.engine.tracing import effects
-from estimand.engine.tracing.traced_variables import traced_variables
+from estimand.engine.variables import effects
+from estimand.engine.variables.traced_variables import traced_variables
 from estimand.features import input_layer, linear_model
 
 _v1 = tf.compat.v1

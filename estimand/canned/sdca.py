@@ -21,7 +21,7 @@ from estimand.core.errors import ConfigError, InputError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.core.tf_private import feature_columns as fc
-from estimand.engine.tracing.minimize import minimize
+from estimand.engine.minimize import minimize
 from estimand.features.cache import FeatureTensors
 from estimand.features.state import GraphState
 from estimand.heads import (

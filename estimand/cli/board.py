@@ -14,7 +14,7 @@ import click
 
 from estimand.cli import settings
 from estimand.cli.group import FAILED
-from estimand.cli.programs import Made, Program, told_from_its_side
+from estimand.cli.programs import Program, ProgramParts, told_from_its_side
 from estimand.cli.quiet import quiet_start
 from estimand.core.errors import NoModelError
 
@@ -60,7 +60,7 @@ def board(
     with told_from_its_side(verbose), quiet_start(verbose):
         from estimand.report import write_board
 
-        made = None if chosen is None else Made.by(chosen, (), given)
+        made = None if chosen is None else ProgramParts.by(chosen, (), given)
         own = [] if made is None else [os.path.abspath(made.estimator.model_dir)]
         found = list(dict.fromkeys(d for given in model_dirs or own for d in _found(given)))
         for directory in found:
@@ -79,7 +79,7 @@ def board(
             _start(str(folder), host, port)
 
 
-def _asked(made: Made) -> dict[str, Any]:
+def _asked(made: ProgramParts) -> dict[str, Any]:
     return {"estimator": made.estimator, "input_fn": made.eval_specs[0].input_fn}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from estimand.cli import settings
-from estimand.cli.programs import Made, Program, told_from_its_side
+from estimand.cli.programs import Program, ProgramParts, told_from_its_side
 from estimand.cli.quiet import quiet_start
 from estimand.core.errors import NoCheckpointError
 
@@ -51,7 +51,7 @@ def evaluate(
     checked, given = Program.parse(program).check(), settings.gather(configs, assignments)
     verbose = context.obj["verbose"]
     with told_from_its_side(verbose), quiet_start(verbose):
-        made = Made.by(checked, arguments, given)
+        made = ProgramParts.by(checked, arguments, given)
         results = [
             (spec, _evaluate(made.estimator, spec, everything, again, checkpoint))
             for spec in _changed(made.eval_specs, steps, name)

@@ -80,10 +80,10 @@ class Commands(click.Group):
                 raise
             if context.params["verbose"]:
                 click.echo(traceback.format_exc(), err=True)
-            raise Told(str(error), code) from error
+            raise ExitWithMessage(str(error), code) from error
 
 
-class Told(click.ClickException):
+class ExitWithMessage(click.ClickException):
     """One sentence on standard error, and an exit code."""
 
     def __init__(self, message: str, exit_code: int) -> None:
@@ -110,7 +110,7 @@ def os_errors_in_a_sentence() -> Iterator[None]:
         if exit_code_of(error) is not None:
             raise
         is_not_there = isinstance(error, FileNotFoundError)
-        raise Told(str(error), WRONG_USAGE if is_not_there else FAILED) from error
+        raise ExitWithMessage(str(error), WRONG_USAGE if is_not_there else FAILED) from error
 
 
 def end_interrupted() -> NoReturn:

@@ -72,16 +72,16 @@ def _print_answers(
     if not os.path.exists(path):
         raise click.BadParameter(f"Path {path!r} does not exist.", param_hint="'--input'")
     with quiet_start(verbose):
-        from estimand.export import rows
         from estimand.export.loading import load_model
+        from estimand.export.predict_rows import choose_signature, predict_rows
         from estimand.export.row_files import read_rows
 
         model = load_model(directory)
     with model:
         given_rows = read_rows(path, given.get("input_format"))
-        called = rows.choose_signature(model, given.get("signature"))
+        called = choose_signature(model, given.get("signature"))
         size = given.get("batch_size", 128)
-        write(rows.predict_rows(model, called, given_rows, size), output_format or "json")
+        write(predict_rows(model, called, given_rows, size), output_format or "json")
 
 
 def write(answers: Iterable[dict[str, Any]], output_format: str) -> None:

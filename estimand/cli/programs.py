@@ -119,7 +119,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Made:
+class ProgramParts:
     """What a program makes. Without a `train_spec` it can only be evaluated."""
 
     estimator: Any
@@ -128,7 +128,9 @@ class Made:
     experiment: Any = None
 
     @classmethod
-    def by(cls, program: Program, arguments: Sequence[str], settings: dict[str, Any]) -> Made:
+    def by(
+        cls, program: Program, arguments: Sequence[str], settings: dict[str, Any]
+    ) -> ProgramParts:
         """Load the program and have it make what it makes."""
         from estimand.cli.settings import call
 
@@ -143,7 +145,7 @@ class Made:
         return cls.of(named, what, program.wanted)
 
     @classmethod
-    def of(cls, named: Any, what: str, wanted: str = TO_EVALUATE) -> Made:
+    def of(cls, named: Any, what: str, wanted: str = TO_EVALUATE) -> ProgramParts:
         from estimand.core.spec import EvalSpec, TrainSpec
         from estimand.estimator.estimator import Estimator
         from estimand.estimator.lifecycle.experiment import Experiment

@@ -11,7 +11,7 @@ import click
 
 from estimand.cli import settings
 from estimand.cli.doctor import EXTRAS
-from estimand.cli.programs import Made, Program, told_from_its_side
+from estimand.cli.programs import Program, ProgramParts, told_from_its_side
 from estimand.cli.quiet import quiet_start
 from estimand.core.errors import MissingExtraError
 
@@ -47,7 +47,7 @@ def report(
     with told_from_its_side(verbose), quiet_start(verbose):
         from estimand import report as writer
 
-        made: Any = None if chosen is None else Made.by(chosen, (), given)
+        made: Any = None if chosen is None else ProgramParts.by(chosen, (), given)
         directories = list(model_dirs) or [made.estimator.model_dir]
         asked = {} if made is None else _asked(made)
         writer.write(out, directories, rows=rows, **asked)
@@ -61,5 +61,5 @@ def _need_extra() -> None:
             raise MissingExtraError("a report", "report", module)
 
 
-def _asked(made: Made) -> dict[str, Any]:
+def _asked(made: ProgramParts) -> dict[str, Any]:
     return {"estimator": made.estimator, "input_fn": made.eval_specs[0].input_fn}

@@ -15,8 +15,8 @@ from typing import Any
 import click
 
 from estimand.cli import settings
-from estimand.cli.group import FAILED, Told
-from estimand.cli.programs import TO_TRAIN, Made, Program, told_from_its_side
+from estimand.cli.group import FAILED, ExitWithMessage
+from estimand.cli.programs import TO_TRAIN, Program, ProgramParts, told_from_its_side
 from estimand.cli.quiet import quiet_start
 
 _PART = "ESTIMAND_SWEEP_PART"  # set for the processes that --workers starts
@@ -136,7 +136,7 @@ def _maker(
 
     def make(values: dict[str, Any], model_dir: str) -> Any:
         chosen = settings.merged(fixed, {**values, place: model_dir})
-        made = Made.of(settings.call(function, chosen, what), what, program.wanted)
+        made = ProgramParts.of(settings.call(function, chosen, what), what, program.wanted)
         if made.experiment is not None:
             return made.experiment
         if made.train_spec is None:
@@ -177,7 +177,7 @@ def _run_parts(workers: int) -> None:
             raise
     if any(codes):
         ended = ", ".join(str(code) for code in codes)
-        raise Told(
+        raise ExitWithMessage(
             f"Of {workers} processes some did not reach the end (exit codes {ended}). Run the "
             "command again, and it goes on.",
             FAILED,

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from estimand.cli import settings
-from estimand.cli.programs import TO_TRAIN, Made, Program, told_from_its_side
+from estimand.cli.programs import TO_TRAIN, Program, ProgramParts, told_from_its_side
 from estimand.cli.quiet import quiet_start
 
 
@@ -40,11 +40,11 @@ def train(
         with quiet_start(verbose):
             import tensorflow  # noqa: F401 - loads quietly here rather than noisily later
 
-            made = Made.by(checked, arguments, given)
+            made = ProgramParts.by(checked, arguments, given)
         _show(_run(made, program))
 
 
-def _run(made: Made, program: str) -> Any:
+def _run(made: ProgramParts, program: str) -> Any:
     from estimand.estimator.lifecycle.experiment import run
     from estimand.estimator.lifecycle.train_and_evaluate import train_and_evaluate
 

@@ -16,7 +16,8 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.engine.feeding.supply import Supply
-from estimand.engine.running import convolutions, gates, whole_loop
+from estimand.engine.rewriting import convolutions
+from estimand.engine.running import gates, whole_loop
 from estimand.engine.running.compiled import ONEDNN, PLAIN, SINGLE_THREAD, XLA
 from estimand.engine.running.program import StepProgram
 from estimand.engine.tracing.trace import Trace

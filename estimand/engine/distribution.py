@@ -16,9 +16,9 @@ import tensorflow as tf
 from estimand.core.errors import ClusterError
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.feeding.feeder import Feeder, Unpack
-from estimand.engine.running.interrupts import Interrupts
-from estimand.engine.tracing.engine_variable import EngineVariable
-from estimand.engine.tracing.metrics import MetricSet
+from estimand.engine.interrupts import Interrupts
+from estimand.engine.metrics import MetricSet
+from estimand.engine.variables.maker import VariableMaker
 from estimand.inputs.contract import ModelInput
 
 OneReplica = Callable[[int], tuple[EstimatorSpec, MetricSet | None]]
@@ -82,34 +82,6 @@ class Team:
         """Give `variables` the values that they have in the chief."""
 
 
-class VariableMaker:
-    """Makes the variables of one store."""
-
-    def make(self, *, is_local: bool, asynchronous: bool, **arguments: Any) -> Any:
-        """A variable, called in eager mode; an `is_local` one belongs to one trace.
-
-        `asynchronous`: of a step that runs elsewhere, whenever it likes.
-        """
-        del is_local, asynchronous
-        return EngineVariable(**arguments)
-
-    def beside(
-        self, name: str, shape: Any, *, is_local: bool, asynchronous: bool
-    ) -> contextlib.AbstractContextManager[Any]:
-        """Around the computation of a variable's first value: it is done where that will be."""
-        del name, shape, is_local, asynchronous
-        return contextlib.nullcontext()
-
-    def of_keras(self, keras_variable: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-        """`arguments` of a variable that a Keras layer makes and does not train."""
-        del keras_variable
-        return arguments
-
-    def partitioning(self) -> contextlib.AbstractContextManager[None]:
-        """Around a model function: its variables are split, if that is wanted."""
-        return contextlib.nullcontext()
-
-
 class Distribution:
     """One replica in this process."""
 
@@ -119,8 +91,6 @@ class Distribution:
     is_strategy = False
     # Whether steps are run by workers, which do not wait for each other.
     has_servers = False
-    # Whether variables are on another device than functions run on by default.
-    has_remote_variables = False
     # How many batches one step takes in this process.
     replicas = 1
 

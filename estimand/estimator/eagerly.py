@@ -19,15 +19,15 @@ from estimand.core.errors import ModelBusyError
 from estimand.core.first_values import first_value
 from estimand.core.metric_objects import is_metric
 from estimand.core.modes import ModeKeys
-from estimand.engine.checkpoints import initialization
+from estimand.engine import metrics
 from estimand.engine.eager.program import EagerProgram, watched_calls
 from estimand.engine.eager.run import EagerRunner, EagerTrace
 from estimand.engine.eager.session import EagerSession
+from estimand.engine.feeding.batches import pack_batch
 from estimand.engine.feeding.feeder import Feeder
 from estimand.engine.hook_calls.runner import HookRunner
-from estimand.engine.tracing import metrics
-from estimand.engine.tracing.batches import pack_batch
-from estimand.engine.tracing.live_model import LiveModel
+from estimand.engine.live_model import LiveModel
+from estimand.engine.saving import initialization
 from estimand.engine.warm_start import apply as warm_start
 from estimand.estimator.untrained import refuse_or_warn
 from estimand.estimator.workspace import Workspace

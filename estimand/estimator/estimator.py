@@ -21,11 +21,12 @@ from estimand.core.tracebacks import folded
 from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.model_dir import anchored
 from estimand.engine.warm_start import apply as warm_start
-from estimand.estimator import checks, evaluating, exporting, predicting
+from estimand.estimator import checks
+from estimand.estimator.calls import evaluate, export, predict
 from estimand.estimator.model_fn import call_model_fn, check_model_fn
+from estimand.estimator.noted_params import settings
 from estimand.estimator.run_context import engine_scope
 from estimand.estimator.training import cluster
-from estimand.estimator.training.noted_params import settings
 from estimand.estimator.training.prepared import TrainArguments
 from estimand.estimator.training.train import train
 from estimand.estimator.workspace import Workspace
@@ -192,7 +193,7 @@ class Estimator:
         with folded(), engine_scope(self._workspace):
             checks.positive("steps", steps)
             hooks = checks.hooks(hooks)
-            return evaluating.evaluate(
+            return evaluate.evaluate(
                 self._workspace,
                 input_fn,
                 checks.whole(steps),
@@ -220,7 +221,7 @@ class Estimator:
         """
         with folded():
             hooks = checks.hooks(hooks)
-        return predicting.predict(
+        return predict.predict(
             self._workspace,
             input_fn,
             predict_keys,
@@ -295,7 +296,7 @@ class Estimator:
             )
 
     def _export(self, base: Any, receiver_fns: Mapping[str, Any], **options: Any) -> bytes:
-        return exporting.export(
+        return export.export(
             self._workspace,
             base,
             receiver_fns,
@@ -367,7 +368,7 @@ class Estimator:
 
     def _receiver_of_its_input(self) -> Callable[[], Any]:
         """A serving_input_receiver_fn with the features of the input that was last seen."""
-        return exporting.derived_receiver_fn(self._workspace, self._model_fn)
+        return export.derived_receiver_fn(self._workspace, self._model_fn)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(model_dir={self._model_dir!r})"

@@ -11,7 +11,8 @@ from estimand.core import tf_private
 from estimand.core.errors import ConfigError
 from estimand.core.handles import EstimatorHandle
 from estimand.engine.hook_calls.cadence import Cadence
-from estimand.estimator import checks, evaluating
+from estimand.estimator import checks
+from estimand.estimator.calls import evaluate
 from estimand.estimator.run_context import engine_scope
 from estimand.estimator.workspace import Workspace
 from estimand.hooks.base import LoopHook
@@ -96,7 +97,7 @@ class InMemoryEvaluatorHook(LoopHook):
         self._evaluated_step = step
         workspace = self._workspace
         with tf_private.eager_mode(), engine_scope(workspace):
-            evaluating.evaluate(
+            evaluate.evaluate(
                 workspace,
                 self._input_fn,
                 self._steps,

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from estimand.engine.checkpoints import api as checkpoints
-from estimand.engine.checkpoints import initialization
 from estimand.engine.hook_calls.session import TracedSession
-from estimand.engine.tracing.live_model import LiveModel
+from estimand.engine.live_model import LiveModel
+from estimand.engine.saving import initialization
 from estimand.engine.tracing.trace import Trace
 from estimand.estimator.untrained import refuse_or_warn
 from estimand.estimator.workspace import Workspace

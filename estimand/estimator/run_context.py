@@ -12,9 +12,9 @@ import tensorflow as tf
 from estimand.core import lines_of_old, tf_private, voice
 from estimand.core.config import RunConfig
 from estimand.engine.checkpoints.keep_policy import KeepPolicy
-from estimand.engine.checkpoints.saving import ModelSaver
+from estimand.engine.interrupts import Interrupts
 from estimand.engine.model_dir import RunRecord
-from estimand.engine.running.interrupts import Interrupts
+from estimand.engine.saving.model_saver import ModelSaver
 from estimand.estimator.workspace import Workspace
 
 NO_STEPS = "Training with estimator made no steps. Perhaps input is empty or misspecified."

@@ -11,9 +11,9 @@ import tensorflow as tf
 from estimand.core.config import RunConfig
 from estimand.engine.distributed.distribution import distribution_of
 from estimand.engine.eager.run import EagerRunner
-from estimand.engine.tracing.live_model import LiveModel
+from estimand.engine.live_model import LiveModel
 from estimand.engine.tracing.trace import CallModelFn
-from estimand.estimator.training.noted_params import noted
+from estimand.estimator.noted_params import noted
 from estimand.export.deriving import TrainedOn
 from estimand.inputs.contract import ModelInput, call_input_fn
 

@@ -12,7 +12,8 @@ from estimand.core.errors import InputError
 from estimand.core.names import did_you_mean
 from estimand.estimator.estimator import Estimator
 from estimand.export.loading import LoadedModel, Signature, rows_in
-from estimand.export.rows import choose_signature, inputs_of_rows
+from estimand.export.predict_rows import choose_signature
+from estimand.export.rows import inputs_of_rows
 from estimand.report import sample
 
 Columns = dict[str, np.ndarray]
@@ -23,7 +24,7 @@ _ROWS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
-class Asked:
+class ModelOnColumns:
     """Columns with a value for each row, and the model as a function of such columns."""
 
     columns: Columns
@@ -55,27 +56,31 @@ class Asked:
         return asked or next((key for key in _OUTPUTS if key in numbers), numbers[0])
 
 
-def of(model: Estimator | LoadedModel, rows: Any, signature: str | None) -> Asked:
+def of(model: Estimator | LoadedModel, rows: Any, signature: str | None) -> ModelOnColumns:
     """The model and the rows, whatever they are."""
     if isinstance(model, Estimator):
         columns = {name: np.asarray(values) for name, values in _columns(rows).items()}
         nobody = np.zeros(len(next(iter(columns.values()))))
-        return Asked(columns, lambda changed: sample.answers(model, sample.Sample(changed, nobody)))
+        return ModelOnColumns(
+            columns, lambda changed: sample.answers(model, sample.Sample(changed, nobody))
+        )
     return _of_export(model, choose_signature(model, signature), rows)
 
 
-def _of_export(model: LoadedModel, signature: Signature, rows: Any) -> Asked:
+def _of_export(model: LoadedModel, signature: Signature, rows: Any) -> ModelOnColumns:
     named = rows_in(rows)
     if named is None:
         columns = {name: np.asarray(values) for name, values in _columns(rows).items()}
-        return Asked(columns, signature)
+        return ModelOnColumns(columns, signature)
     schema = {
         **model.card.get("features", {}).get("infer", {}).get("features", {}),
         **model.features,
     }
     inputs = inputs_of_rows(signature, named, schema)
     if len(signature.inputs) > 1 or not schema or set(inputs) <= set(named[0]):
-        return Asked({name: np.asarray(values) for name, values in inputs.items()}, signature)
+        return ModelOnColumns(
+            {name: np.asarray(values) for name, values in inputs.items()}, signature
+        )
     # It takes tf.Examples: columns are the features in them, written anew for each call.
     columns = {name: _objects([row.get(name) for row in named]) for name in named[0]}
 
@@ -84,7 +89,7 @@ def _of_export(model: LoadedModel, signature: Signature, rows: Any) -> Asked:
         again = [{name: values[i] for name, values in changed.items()} for i in range(count)]
         return signature(inputs_of_rows(signature, again, schema))
 
-    return Asked(columns, call)
+    return ModelOnColumns(columns, call)
 
 
 def _columns(rows: Any) -> Mapping[str, Any]:

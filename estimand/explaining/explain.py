@@ -13,7 +13,7 @@ import numpy as np
 from estimand.core.errors import ConfigError, InputError, MissingExtraError
 from estimand.estimator.estimator import Estimator
 from estimand.explaining import asking
-from estimand.explaining.asking import Asked
+from estimand.explaining.asking import ModelOnColumns
 from estimand.export.loading import LoadedModel, load_model
 from estimand.report import classification, regression
 from estimand.report.importance import Importance, by_shuffling
@@ -115,7 +115,7 @@ def split(rows: Any, label: str) -> tuple[Any, Any]:
 # ------------------------------------------------------------------ by shuffling
 
 
-def _by_score(asked: Asked, labels: np.ndarray, seed: int) -> Explanation:
+def _by_score(asked: ModelOnColumns, labels: np.ndarray, seed: int) -> Explanation:
     def judged(columns: asking.Columns) -> Any:
         answers = dict(asked.answers(columns))
         if "scores" in answers and np.shape(answers.get("classes")) == answers["scores"].shape:
@@ -139,7 +139,7 @@ def _by_score(asked: Asked, labels: np.ndarray, seed: int) -> Explanation:
     return Explanation(f"{what} when the column is shuffled", ranking)
 
 
-def _by_change(asked: Asked, output: str | None, seed: int) -> Explanation:
+def _by_change(asked: ModelOnColumns, output: str | None, seed: int) -> Explanation:
     name = asked.output_name(asked.answers(asked.columns), output)
     before = asked.output(asked.columns, name)
 
@@ -165,7 +165,9 @@ def _as_numbers(labels: Sequence[Any]) -> np.ndarray:
 # ------------------------------------------------------------------ Shapley values
 
 
-def _shapley(asked: Asked, others: asking.Columns, output: str | None, seed: int) -> Explanation:
+def _shapley(
+    asked: ModelOnColumns, others: asking.Columns, output: str | None, seed: int
+) -> Explanation:
     """By shap, which sees a table of numbers: each cell the number of the row it is taken from.
 
     So columns may hold words, lists or pictures.

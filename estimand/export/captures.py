@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
-from estimand.engine.tracing import op_kinds
+from estimand.engine.rewriting import op_kinds
 from estimand.engine.tracing.trace import Trace
 
 # The attributes of ops on lookup tables that tell the types of keys and values.

@@ -18,11 +18,13 @@ from tensorflow.compat.v1 import NodeDef
 
 from estimand.core import tf_private
 from estimand.core.modes import ModeKeys
-from estimand.engine.checkpoints import saving
-from estimand.engine.checkpoints.saving import SavedVariable
-from estimand.engine.tracing import effects, randomness
-from estimand.engine.tracing.placement import copies
+from estimand.engine.rewriting.op_kinds import is_random_twin
+from estimand.engine.saving import model_saver as saving
+from estimand.engine.saving.model_saver import SavedVariable
+from estimand.engine.tracing import randomness
 from estimand.engine.tracing.trace import Trace
+from estimand.engine.variables import effects
+from estimand.engine.variables.placement import copies
 from estimand.export import captures
 from estimand.export.captures import Tables
 
@@ -203,7 +205,7 @@ def _draw_as_a_session_does(graph_def: Any, draws: randomness.Draws) -> None:
                 node.input[number] = f"^{original}" if given.startswith("^") else original
     while True:
         used = {_source(name) for node in graph_def.node for name in node.input}
-        kept = [n for n in graph_def.node if n.name in used or not randomness.is_twin(n.name)]
+        kept = [n for n in graph_def.node if n.name in used or not is_random_twin(n.name)]
         if len(kept) == len(graph_def.node):
             return
         del graph_def.node[:]

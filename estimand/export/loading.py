@@ -22,6 +22,7 @@ from estimand.export.arrays import TensorInfo
 from estimand.export.composites import fed_arrays, joined_values, row_count
 from estimand.export.example_features import example_features
 from estimand.export.holding import Hold
+from estimand.export.rows import inputs_of_rows
 
 _ATTEMPTS = 5
 _DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -152,8 +153,6 @@ class Signature:
     def __call__(self, inputs: Any = None, /, **more: Any) -> dict[str, np.ndarray]:
         """Arrays by name; or rows: a list of dicts, or a DataFrame of pandas."""
         if (rows := rows_in(inputs)) is not None and not more:
-            from estimand.export.rows import inputs_of_rows
-
             inputs = inputs_of_rows(self, rows, self._features())
         if not isinstance(inputs, Mapping | None):
             raise InputError(

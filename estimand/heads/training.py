@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimand.core.errors import HeadError
 from estimand.core.tf_private import kerases
-from estimand.engine.tracing.minimize import minimize
+from estimand.engine.minimize import minimize
 from estimand.heads.checks import in_session_graph
 from estimand.heads.keys import MetricKeys
 from estimand.heads.losses import over_batch, regularization_loss

@@ -24,6 +24,8 @@ class LoopHook(LoopBound, tf.compat.v1.train.SessionRunHook):
     """
 
     cadence: Any = None
+    # The cadence as v1 code knows it: for subclasses that ask it, and where no loop keeps the time.
+    _timer: Any = None
     _loop: Any = None
     _global_step_tensor: Any = None
 
@@ -35,6 +37,22 @@ class LoopHook(LoopBound, tf.compat.v1.train.SessionRunHook):
         graph = getattr(getattr(self._loop, "trace", None), "graph", None)
         if graph is not None and graph is not tf.compat.v1.get_default_graph():
             self._loop = None  # it is that of an earlier run; this one, an evaluation, has none
+        if self._timer is not None:
+            self._timer.reset()
+
+    def _look_every(
+        self,
+        *,
+        steps: int | None,
+        secs: float | None,
+        names: tuple[str, str],
+        at_start: bool = True,
+        aligned: bool = False,
+    ) -> None:
+        """Declare to look every so many steps, or seconds; `names` are those of the arguments."""
+        _check_period(steps, secs, names)
+        self._timer = _train.SecondOrStepTimer(every_secs=secs, every_steps=steps)
+        self._look(Cadence(steps, secs, at_start, aligned=aligned and steps is not None))
 
     def _look(self, cadence: Cadence | str) -> None:
         """Declare when to look.
@@ -107,10 +125,7 @@ class LoopHook(LoopBound, tf.compat.v1.train.SessionRunHook):
         return name
 
 
-def timer(
-    *, steps: int | None, secs: float | None, names: tuple[str, str], at_start: bool = True
-) -> tuple[tf.compat.v1.train.SecondOrStepTimer, Cadence]:
-    """The checked "every so many steps, or seconds" of a hook, for either way of being run."""
+def _check_period(steps: int | None, secs: float | None, names: tuple[str, str]) -> None:
     if steps is None and secs is None:
         raise ConfigError(
             "Either every_secs or every_steps should be provided. "
@@ -125,8 +140,6 @@ def timer(
         raise ConfigError(f"{names[0]} must be a positive number of steps, got {steps}.")
     if secs is not None and secs < 0:
         raise ConfigError(f"{names[1]} must be a number of seconds, got {secs}.")
-    cadence = Cadence(steps, secs, at_start)
-    return _train.SecondOrStepTimer(every_secs=secs, every_steps=steps), cadence
 
 
 def _of_this_graph(element: Any, graph: tf.Graph) -> Any:

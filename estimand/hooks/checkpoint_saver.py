@@ -10,11 +10,11 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ConfigError
-from estimand.engine.checkpoints.save_policy import SavePolicy
-from estimand.engine.checkpoints.taking import CheckpointTaker
 from estimand.engine.hook_calls.runner import RunningLoop
 from estimand.engine.model_dir import anchored
-from estimand.hooks.base import LoopHook, timer
+from estimand.engine.saving.save_policy import SavePolicy
+from estimand.engine.saving.taking import CheckpointTaker
+from estimand.hooks.base import LoopHook
 from estimand.hooks.event_file import EventFile
 
 _train = tf.compat.v1.train
@@ -92,7 +92,7 @@ class CheckpointSaverHook(LoopHook):
                 "You cannot provide both saver and scaffold. "
                 "Write Scaffold(saver=...) to have both."
             )
-        self._timer, cadence = timer(
+        self._look_every(
             steps=save_steps, secs=save_secs, names=("save_steps", "save_secs"), at_start=False
         )
         self._saver = saver
@@ -109,11 +109,9 @@ class CheckpointSaverHook(LoopHook):
         self._listeners = self._taker.listeners
         self._steps_per_run = 1
         self._summary_writer: Any = None
-        self._look(cadence)
 
     def begin(self) -> None:
         super().begin()
-        self._timer.reset()
         self._summary_writer = EventFile(self._checkpoint_dir)
         self._find_global_step()
         self._taker.begin()

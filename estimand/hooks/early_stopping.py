@@ -19,7 +19,7 @@ from estimand.core.handles import EstimatorHandle
 from estimand.engine.checkpoints.api import checkpoint_step, latest_checkpoint
 from estimand.engine.hook_calls.cadence import Cadence
 from estimand.hooks import stop_record
-from estimand.hooks.base import LoopHook, timer
+from estimand.hooks.base import LoopHook
 from estimand.hooks.eval_metrics import EvalMetrics, read_eval_metrics
 from estimand.hooks.stop_at_step import StopAtStepHook
 from estimand.hooks.stopping_criteria import Criterion, NoImprovement, Threshold
@@ -234,11 +234,12 @@ class EarlyStoppingHook(LoopHook):
     ) -> None:
         self._model_dir = model_dir
         self._should_stop_fn = should_stop_fn
-        self._timer, cadence = timer(
-            steps=run_every_steps, secs=run_every_secs, names=("run_every_steps", "run_every_secs")
+        self._look_every(
+            steps=run_every_steps,
+            secs=run_every_secs,
+            names=("run_every_steps", "run_every_secs"),
+            aligned=True,  # with the evaluations, right after which it looks
         )
-        # At multiples of its steps: right after the evaluations that happen there.
-        self._look(Cadence(cadence.steps, cadence.secs, aligned=cadence.steps is not None))
         self.reason: str | None = None
 
     def wants_to_stop(self) -> bool:
@@ -259,7 +260,6 @@ class EarlyStoppingHook(LoopHook):
     def begin(self) -> None:
         super().begin()
         self.reason = None
-        self._timer.reset()
         self._find_global_step()
 
     def after_create_session(

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from estimand.core.errors import ConfigError
 from estimand.engine.hook_calls.cadence import NEVER
-from estimand.hooks.base import LoopHook, timer
+from estimand.hooks.base import LoopHook
 
 _train = tf.compat.v1.train
 _log = logging.getLogger("tensorflow")
@@ -66,14 +66,12 @@ class LoggingTensorHook(LoopHook):
             self._timer = _train.SecondOrStepTimer(every_steps=1)  # for the time it measures
             self._look(NEVER)
         else:
-            self._timer, cadence = timer(
+            self._look_every(
                 steps=every_n_iter, secs=every_n_secs, names=("every_n_iter", "every_n_secs")
             )
-            self._look(cadence)
 
     def begin(self) -> None:
         super().begin()
-        self._timer.reset()
         self._iter_count = 0
         self._current_tensors = {tag: self._resolve(t) for tag, t in self._tensors.items()}
 

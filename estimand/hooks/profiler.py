@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.hooks.base import LoopHook, timer
+from estimand.hooks.base import LoopHook
 
 _train = tf.compat.v1.train
 _log = logging.getLogger("tensorflow")
@@ -39,7 +39,7 @@ class ProfilerHook(LoopHook):
         show_dataflow: bool = True,
         show_memory: bool = False,
     ) -> None:
-        self._timer, cadence = timer(
+        self._look_every(
             steps=save_steps, secs=save_secs, names=("save_steps", "save_secs"), at_start=False
         )
         self._output_dir = output_dir
@@ -49,11 +49,9 @@ class ProfilerHook(LoopHook):
         self._profiling = False
         self._marked: Any = None  # what tells the profile where its step begins and ends
         self._warned = False
-        self._look(cadence)
 
     def begin(self) -> None:
         super().begin()
-        self._timer.reset()
         self._next_step = None
         self._stop()  # of an earlier run that ended with an exception
         self._find_global_step()

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.errors import ConfigError
-from estimand.hooks.base import LoopHook, timer
+from estimand.hooks.base import LoopHook
 from estimand.hooks.event_file import EventFile
 
 _train = tf.compat.v1.train
@@ -42,7 +42,7 @@ class StepCounterHook(LoopHook):
                 f"Got every_n_steps={every_n_steps}, every_n_secs={every_n_secs}; for seconds, "
                 "write StepCounterHook(every_n_steps=None, every_n_secs=60)."
             )
-        self._timer, cadence = timer(
+        self._look_every(
             steps=every_n_steps, secs=every_n_secs, names=("every_n_steps", "every_n_secs")
         )
         self._given_writer = summary_writer
@@ -50,11 +50,9 @@ class StepCounterHook(LoopHook):
         self._output_dir = output_dir
         self._summary_tag = "global_step/sec"
         self._steps_per_run = 1
-        self._look(cadence)
 
     def begin(self) -> None:
         super().begin()
-        self._timer.reset()
         if self._given_writer is None and self._output_dir:
             self._summary_writer = EventFile(self._output_dir)
         self._find_global_step()

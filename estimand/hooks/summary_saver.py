@@ -12,7 +12,7 @@ from estimand.core.errors import ConfigError
 from estimand.core.modes import ModeKeys
 from estimand.engine.hook_calls.session import TracedSession
 from estimand.engine.tracing.summaries import TensorSummary
-from estimand.hooks.base import LoopHook, timer
+from estimand.hooks.base import LoopHook
 from estimand.hooks.event_file import EventFile
 
 _train = tf.compat.v1.train
@@ -55,9 +55,7 @@ class SummarySaverHook(LoopHook):
         tensor_summaries: Sequence[TensorSummary] = (),
     ) -> None:
         _check_one_source(scaffold, summary_op, tensor_summaries)
-        self._timer, cadence = timer(
-            steps=save_steps, secs=save_secs, names=("save_steps", "save_secs")
-        )
+        self._look_every(steps=save_steps, secs=save_secs, names=("save_steps", "save_secs"))
         self._summary_op = summary_op
         self._resolved_op: list[Any] | None = None
         self._merged: list[Any] | None = None
@@ -69,11 +67,9 @@ class SummarySaverHook(LoopHook):
         self._only_first_if_step_stands = save_steps is not None and save_steps > 1
         self._next_step: int | None = None
         self._request_summary = False
-        self._look(cadence)
 
     def begin(self) -> None:
         super().begin()
-        self._timer.reset()
         self._next_step = None
         if self._given_writer is None:
             self._summary_writer = EventFile(self._output_dir) if self._output_dir else None

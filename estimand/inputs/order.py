@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.errors import InputError
 from estimand.core.modes import ModeKeys
-from estimand.inputs.memory.permutation import current_order, draw_seed, row_at, shuffled
+from estimand.inputs.permutation import current_order, draw_seed, row_at, shuffled
 
 ROWS_OF_BATCH = "_estimand_rows_of_batch"
 _BATCHES_PER_BLOCK = 8

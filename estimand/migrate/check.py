@@ -15,7 +15,7 @@ from estimand.compat import detection, old_numpy, old_python
 from estimand.core.errors import InputError
 from estimand.migrate.hints import hint
 from estimand.migrate.idioms import find_idioms
-from estimand.migrate.names import Found, Names
+from estimand.migrate.names import NameHome, Names
 from estimand.migrate.uses import Target, Use, find_uses
 
 _SKIPPED_FOLDERS = {"__pycache__", "build", "dist", "node_modules", "site-packages", "venv"}
@@ -157,7 +157,7 @@ def wants_v1(source: str, names: Names) -> bool:
     """Whether `estimand run` would give the file TensorFlow 1."""
     return any(
         not name.startswith("keras.")
-        and names.find(Target(f"tensorflow.{name}", of_tf=True), True) is not Found.NOWHERE
+        and names.find(Target(f"tensorflow.{name}", of_tf=True), True) is not NameHome.NOWHERE
         and not names.has_attribute(name)
         for name in detection.names_of_tensorflow(source)
     )
@@ -194,10 +194,10 @@ def _check_file(path: str, names: Names) -> FileReport:
 
 def _judged(use: Use, v1: bool, in_place: bool, names: Names) -> Finding:
     answer = names.find(use.target, v1)
-    if answer is Found.NOWHERE:
+    if answer is NameHome.NOWHERE:
         advice = f"instead: {hint(use.target.path, names)}"
         return Finding(use.line, use.text, Verdict.CHANGE, advice)
-    if (answer is Found.SUPPLIED and not in_place) or (v1 and _only_v1(use, names)):
+    if (answer is NameHome.SUPPLIED and not in_place) or (v1 and _only_v1(use, names)):
         return Finding(use.line, use.text, Verdict.RUN)
     return Finding(use.line, use.text, Verdict.AS_IT_IS)
 

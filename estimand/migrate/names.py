@@ -17,7 +17,7 @@ _ABSENT = "estimand.compat.private.absent"
 _MISSING: Any = object()
 
 
-class Found(enum.Enum):
+class NameHome(enum.Enum):
     """Who has a name."""
 
     THERE = "TensorFlow and Keras have it"
@@ -41,40 +41,40 @@ class Names:
         self._moved = moved.moved_paths()
         self.find = functools.lru_cache(maxsize=None)(self._find)
 
-    def _find(self, target: Target, v1: bool) -> Found:
+    def _find(self, target: Target, v1: bool) -> NameHome:
         """Who has what a name stands for, in a file that gets TensorFlow 1 or 2."""
         if path_of_keras(target.path) in self._to_keras:
-            return Found.SUPPLIED
+            return NameHome.SUPPLIED
         if target.of_tf and v1:
             return self._find_in_tf1(target.path)
         return self._find_installed(target.path)
 
-    def _find_in_tf1(self, path: str) -> Found:
+    def _find_in_tf1(self, path: str) -> NameHome:
         below = path.partition(".")[2]
         value = follow(self.tf1, below)
         if value is _MISSING:
-            return Found.NOWHERE
+            return NameHome.NOWHERE
         # In TensorFlow 2 the same path may be another thing: still the file has to be run as v1.
-        return Found.SUPPLIED if self._by_us(path, value) else Found.THERE
+        return NameHome.SUPPLIED if self._by_us(path, value) else NameHome.THERE
 
     def _by_us(self, path: str, value: Any) -> bool:
         home = getattr(value, "__module__", None) or getattr(value, "__name__", "")
         return str(home).startswith("estimand") or self._supplier(path) is not None
 
-    def _find_installed(self, path: str) -> Found:
+    def _find_installed(self, path: str) -> NameHome:
         supplier = self._supplier(path)
         if supplier is not None:
             module, below = supplier
-            return Found.SUPPLIED if _has(module, below) else Found.NOWHERE
+            return NameHome.SUPPLIED if _has(module, below) else NameHome.NOWHERE
         if any(path == one or path.startswith(f"{one}.") for one in self._moved):
-            return Found.SUPPLIED
+            return NameHome.SUPPLIED
         root, _, below = path.partition(".")
         if root == "tensorflow_estimator":
-            return Found.NOWHERE
+            return NameHome.NOWHERE
         if path.startswith("tensorflow.keras.optimizers.legacy"):
-            return Found.SUPPLIED  # Keras 3 only names them
+            return NameHome.SUPPLIED  # Keras 3 only names them
         start = self.tf2 if root == "tensorflow" else importlib.import_module(root)
-        return Found.NOWHERE if follow(start, below) is _MISSING else Found.THERE
+        return NameHome.NOWHERE if follow(start, below) is _MISSING else NameHome.THERE
 
     def _supplier(self, path: str) -> tuple[ModuleType, str] | None:
         """The module of ours with the longest name that the path begins with, and the rest."""
@@ -105,7 +105,7 @@ class Names:
 
     def _anywhere(self, path: str) -> bool:
         return any(
-            self.find(Target(path, of_tf), v1) is not Found.NOWHERE
+            self.find(Target(path, of_tf), v1) is not NameHome.NOWHERE
             for of_tf, v1 in ((False, False), (True, True))
         )
 

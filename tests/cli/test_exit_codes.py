@@ -146,7 +146,7 @@ def test_error_of_a_named_file_is_a_sentence() -> None:
         (FileNotFoundError(2, "gone", "x"), 2),
         (PermissionError(13, "no", "x"), 1),
     ):
-        with pytest.raises(group.Told) as told, group.os_errors_in_a_sentence():
+        with pytest.raises(group.ExitWithMessage) as told, group.os_errors_in_a_sentence():
             raise error
         assert told.value.exit_code == code
 

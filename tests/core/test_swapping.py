@@ -13,9 +13,9 @@ from estimand.core import tf_private
 from estimand.core.swapping import swapped
 from estimand.engine.eager import lending as eager_lending
 from estimand.engine.eager import summaries as eager_summaries
-from estimand.engine.eager import writes as eager_writes
 from estimand.engine.tracing import summaries
 from estimand.engine.tracing import trace as tracing
+from estimand.engine.variables import eager_writes as eager_writes
 
 v1 = tf.compat.v1
 

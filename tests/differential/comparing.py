@@ -23,8 +23,8 @@ import tensorflow as tf
 import estimand as est
 from estimand.core import tf_private
 from estimand.engine.feeding import resident
+from estimand.engine.rewriting import op_kinds
 from estimand.engine.running import gates
-from estimand.engine.tracing import op_kinds
 from tests.soak import lives
 
 STEPS = 12

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from estimand.engine.distributed.distribution import Replicated, distribution_of
 from estimand.engine.distribution import Distribution, Stop
-from estimand.engine.running.interrupts import Interrupts
-from estimand.engine.tracing.engine_variable import EngineVariable
+from estimand.engine.interrupts import Interrupts
+from estimand.engine.variables.engine_variable import EngineVariable
 
 
 def test_alone_everything_is_here() -> None:
@@ -20,7 +20,7 @@ def test_alone_everything_is_here() -> None:
         alone.leads
         and alone.replicas == 1
         and not alone.is_strategy
-        and not alone.has_remote_variables
+        and not alone.variable_maker().are_remote
     )
     assert alone.team.from_chief([3, 4]) == [3, 4] and alone.team.least(None) is None
     variable = alone.variable_maker().make(

@@ -17,7 +17,7 @@ from estimand.engine.events import EventWriter
 from estimand.engine.hook_calls.runner import HookRunner
 from estimand.engine.hook_calls.session import TracedSession
 from estimand.engine.tracing.trace import Trace, trace_model
-from estimand.engine.tracing.variables import VariableStore
+from estimand.engine.variables.store import VariableStore
 
 v1 = tf.compat.v1
 LOSSES = {0: 5.0, 3: 3.3112626, 4: 2.9036388, 6: 2.2553828, 8: 1.7773725, 9: 1.5868809}

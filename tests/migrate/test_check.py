@@ -19,7 +19,7 @@ from estimand.compat.removed import HINTS
 from estimand.core.errors import InputError
 from estimand.migrate.check import FileReport, Verdict, check_path, check_source
 from estimand.migrate.hints import hint
-from estimand.migrate.names import Found, Names
+from estimand.migrate.names import NameHome, Names
 from estimand.migrate.uses import Target, find_uses
 
 LEGACY = Path(__file__).parents[1] / "legacy"
@@ -89,28 +89,28 @@ def test_other_things_of_the_same_name_and_what_is_only_tried_do_not_count(inner
 @pytest.mark.parametrize(
     ("path", "v1", "found"),
     [
-        ("tensorflow.data.Dataset", False, Found.THERE),
-        ("tensorflow.placeholder", False, Found.NOWHERE),
-        ("tensorflow.placeholder", True, Found.THERE),
-        ("tensorflow.layers.dense", True, Found.SUPPLIED),
-        ("tensorflow.layers.danse", True, Found.NOWHERE),
-        ("tensorflow.estimator.ModeKeys.TRAIN", False, Found.SUPPLIED),
-        ("tensorflow.estimator.BoostedTreesClassifier", False, Found.SUPPLIED),
-        ("tensorflow.estimator.BoostedTreesEstimator", False, Found.NOWHERE),
-        ("tensorflow.estimator.inputs.numpy_input_fn", True, Found.SUPPLIED),
-        ("tensorflow.estimator.inputs.numpy_input_fn", False, Found.NOWHERE),
-        ("tensorflow.contrib.training.HParams", True, Found.SUPPLIED),
-        ("tensorflow.contrib.bayesflow", True, Found.NOWHERE),
-        ("tensorflow.keras.layers.Dense", True, Found.THERE),
-        ("tensorflow.keras.layers.DenseFeatures", False, Found.SUPPLIED),
-        ("tensorflow.compat.v1.keras.layers.DenseFeatures", True, Found.SUPPLIED),
-        ("tensorflow.keras.experimental.SequenceFeatures", False, Found.SUPPLIED),
-        ("tensorflow.keras.experimental.WideDeepModel", False, Found.NOWHERE),
-        ("tensorflow.keras.optimizers.legacy.Adam", False, Found.SUPPLIED),
+        ("tensorflow.data.Dataset", False, NameHome.THERE),
+        ("tensorflow.placeholder", False, NameHome.NOWHERE),
+        ("tensorflow.placeholder", True, NameHome.THERE),
+        ("tensorflow.layers.dense", True, NameHome.SUPPLIED),
+        ("tensorflow.layers.danse", True, NameHome.NOWHERE),
+        ("tensorflow.estimator.ModeKeys.TRAIN", False, NameHome.SUPPLIED),
+        ("tensorflow.estimator.BoostedTreesClassifier", False, NameHome.SUPPLIED),
+        ("tensorflow.estimator.BoostedTreesEstimator", False, NameHome.NOWHERE),
+        ("tensorflow.estimator.inputs.numpy_input_fn", True, NameHome.SUPPLIED),
+        ("tensorflow.estimator.inputs.numpy_input_fn", False, NameHome.NOWHERE),
+        ("tensorflow.contrib.training.HParams", True, NameHome.SUPPLIED),
+        ("tensorflow.contrib.bayesflow", True, NameHome.NOWHERE),
+        ("tensorflow.keras.layers.Dense", True, NameHome.THERE),
+        ("tensorflow.keras.layers.DenseFeatures", False, NameHome.SUPPLIED),
+        ("tensorflow.compat.v1.keras.layers.DenseFeatures", True, NameHome.SUPPLIED),
+        ("tensorflow.keras.experimental.SequenceFeatures", False, NameHome.SUPPLIED),
+        ("tensorflow.keras.experimental.WideDeepModel", False, NameHome.NOWHERE),
+        ("tensorflow.keras.optimizers.legacy.Adam", False, NameHome.SUPPLIED),
     ],
 )
 def test_names_are_looked_up_in_what_the_file_gets(
-    names: Names, path: str, v1: bool, found: Found
+    names: Names, path: str, v1: bool, found: NameHome
 ) -> None:
     assert names.find(Target(path, of_tf=True), v1) is found
 
@@ -118,27 +118,30 @@ def test_names_are_looked_up_in_what_the_file_gets(
 @pytest.mark.parametrize(
     ("statement", "found"),
     [
-        ("from tensorflow_estimator.python.estimator.run_config import RunConfig", Found.SUPPLIED),
-        ("from tensorflow.python.estimator.canned.head import _Head", Found.SUPPLIED),
-        ("from tensorflow_estimator.python.estimator.canned import timeseries", Found.NOWHERE),
-        ("from tensorflow.contrib.layers import fully_connected", Found.SUPPLIED),
-        ("from tensorflow.python.framework.ops import Tensor", Found.SUPPLIED),
-        ("from tensorflow.python.layers.core import Dense", Found.SUPPLIED),
-        ("from tensorflow.contrib.layers import rev_block", Found.NOWHERE),
-        ("from tensorflow.compat.v1.layers import dense", Found.SUPPLIED),
-        ("from tensorflow.python.framework import ops", Found.THERE),
-        ("from tensorflow.python.framework import nothing", Found.NOWHERE),
-        ("from keras.layers import Dense", Found.THERE),
-        ("from keras.layers import CuDNNLSTM", Found.NOWHERE),
+        (
+            "from tensorflow_estimator.python.estimator.run_config import RunConfig",
+            NameHome.SUPPLIED,
+        ),
+        ("from tensorflow.python.estimator.canned.head import _Head", NameHome.SUPPLIED),
+        ("from tensorflow_estimator.python.estimator.canned import timeseries", NameHome.NOWHERE),
+        ("from tensorflow.contrib.layers import fully_connected", NameHome.SUPPLIED),
+        ("from tensorflow.python.framework.ops import Tensor", NameHome.SUPPLIED),
+        ("from tensorflow.python.layers.core import Dense", NameHome.SUPPLIED),
+        ("from tensorflow.contrib.layers import rev_block", NameHome.NOWHERE),
+        ("from tensorflow.compat.v1.layers import dense", NameHome.SUPPLIED),
+        ("from tensorflow.python.framework import ops", NameHome.THERE),
+        ("from tensorflow.python.framework import nothing", NameHome.NOWHERE),
+        ("from keras.layers import Dense", NameHome.THERE),
+        ("from keras.layers import CuDNNLSTM", NameHome.NOWHERE),
     ],
 )
 def test_what_is_said_of_an_import_is_what_it_does(
-    names: Names, statement: str, found: Found
+    names: Names, statement: str, found: NameHome
 ) -> None:
     (use,) = find_uses(statement).uses
     assert names.find(use.target, False) is found
     with installed():
-        if found is Found.NOWHERE:
+        if found is NameHome.NOWHERE:
             with pytest.raises(ImportError):
                 exec(statement, {})
         else:
@@ -280,7 +283,7 @@ def test_what_hints_tell_to_write_is_there(names: Names) -> None:
                 assert hasattr(est, name.removeprefix("est.")), name
             else:
                 target = Target(name.replace("tf.", "tensorflow.", 1), of_tf=True)
-                assert names.find(target, True) is not Found.NOWHERE, name
+                assert names.find(target, True) is not NameHome.NOWHERE, name
     assert told > 15
     assert hint("tensorflow.contrib.metrics.streaming_auc", names) == "`tf.metrics.auc`"
 

@@ -19,9 +19,9 @@ import tensorflow as tf
 
 from estimand.canned import v1_names
 from estimand.core.errors import ConfigError, ModelFnError
+from estimand.engine.minimize import minimize
 from estimand.engine.tracing import sharing
-from estimand.engine.tracing.minimize import minimize
-from estimand.engine.tracing.placement import own_copy
+from estimand.engine.variables.placement import own_copy
 from estimand.heads.training import scope_in_checkpoints
 
 # A number, a tensor, a function without arguments, or a schedule: a function of the step.

@@ -18,7 +18,7 @@ from estimand.canned.optimizers.sgd import SGD
 from estimand.canned.optimizers.v1 import V1Naming, V1Optimizer
 from estimand.core.errors import ConfigError
 from estimand.core.tf_private import kerases
-from estimand.engine.tracing.traced_variables import is_traced, traced_variables
+from estimand.engine.variables.traced_variables import is_traced, traced_variables
 
 _V1 = tf.compat.v1.train
 
@@ -50,7 +50,7 @@ _SHARED_ARGUMENTS = ("clipnorm", "clipvalue", "global_clipnorm")
 def choose_optimizer(
     given: Any, learning_rate: float | None = None, naming: V1Naming | None = None
 ) -> Any:
-    """An optimizer for `estimand.engine.tracing.minimize.minimize`.
+    """An optimizer for `estimand.engine.minimize.minimize`.
 
     `learning_rate` is for optimizers given by name; without it their own default holds. `naming`
     is how a v1 optimizer names its state in this model's checkpoints.

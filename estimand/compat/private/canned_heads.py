@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimand.compat.v1.tpu import TPUEstimatorSpec
+from estimand.compat.tpu_spec import TPUEstimatorSpec
 from estimand.core.spec import EstimatorSpec
 from estimand.heads import Head, MultiClassHead, RegressionHead
 from estimand.heads.checks import in_session_graph

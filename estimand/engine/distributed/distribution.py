@@ -18,9 +18,10 @@ from estimand.engine.distributed.lookahead import LookaheadFeeder
 from estimand.engine.distributed.mirrored import MirroredVariables
 from estimand.engine.distributed.stopping import StopVote
 from estimand.engine.distributed.team import SeveralProcesses
-from estimand.engine.distribution import Distribution, OneReplica, Stop, VariableMaker
+from estimand.engine.distribution import Distribution, OneReplica, Stop
 from estimand.engine.feeding.feeder import Feeder, Unpack
-from estimand.engine.tracing.metrics import MetricSet
+from estimand.engine.metrics import MetricSet
+from estimand.engine.variables.maker import VariableMaker
 from estimand.inputs.contract import ModelInput
 
 
@@ -42,7 +43,6 @@ class Replicated(Distribution):
         super().__init__()
         self.strategy = strategy
         self.replicas = replicas.local_replicas(strategy)
-        self.has_remote_variables = not replicas.first_device_is_default(strategy)
         if replicas.workers(strategy) > 1:
             self.team = SeveralProcesses(strategy)
 
@@ -96,7 +96,6 @@ class WithServers(Distribution):
 
     has_one_input = False
     has_servers = True
-    has_remote_variables = True
 
     def __init__(self, strategy: tf.distribute.ParameterServerStrategy) -> None:
         super().__init__()

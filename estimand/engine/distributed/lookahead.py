@@ -14,7 +14,7 @@ import tensorflow as tf
 from estimand.core.errors import InputError
 from estimand.engine.distributed.stopping import StopVote
 from estimand.engine.feeding.feeder import Feeder, Unpack
-from estimand.engine.feeding.source import Together
+from estimand.engine.feeding.source import StepsTogether
 
 _Optional = tf.experimental.Optional
 
@@ -38,7 +38,7 @@ class LookaheadFeeder(Feeder):
         self._stop = stop
         self.size, self.may_end_unexpectedly = None, False
 
-    def agree(self, team: Together) -> None:
+    def agree(self, team: StepsTogether) -> None:
         _, more = self.iterator.get_next()
         if not team.least(int(more)):  # somebody has no first batch
             self.size = self.batches

@@ -15,9 +15,9 @@ from estimand.core.spec import EstimatorSpec
 from estimand.engine.distributed import replicas
 from estimand.engine.distributed.stopping import StopVote
 from estimand.engine.distribution import OneReplica, Stop
+from estimand.engine.metrics import MetricSet
 from estimand.engine.tracing import sharing
-from estimand.engine.tracing.engine_variable import EngineVariable
-from estimand.engine.tracing.metrics import MetricSet
+from estimand.engine.variables.engine_variable import EngineVariable
 
 
 def call_and_merge(

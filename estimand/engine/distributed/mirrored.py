@@ -12,8 +12,9 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.engine.distribution import VariableMaker
-from estimand.engine.tracing.engine_variable import EngineVariable, V1Answers
+from estimand.engine.distributed import replicas
+from estimand.engine.variables.engine_variable import EngineVariable, V1Answers
+from estimand.engine.variables.maker import VariableMaker
 
 _COMPONENT_ARGUMENTS = (
     "initial_value",
@@ -32,6 +33,7 @@ class MirroredVariables(VariableMaker):
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self._strategy = strategy
+        self.are_remote = not replicas.first_device_is_default(strategy)
 
     def make(self, *, is_local: bool, asynchronous: bool, **arguments: Any) -> Any:
         # A local one belongs to one trace, which may be that of a single replica.

@@ -20,8 +20,8 @@ import tensorflow as tf
 
 from estimand.cluster.addresses import answers
 from estimand.core import tf_private
-from estimand.engine.distribution import VariableMaker
-from estimand.engine.tracing.engine_variable import EngineVariable
+from estimand.engine.variables.engine_variable import EngineVariable
+from estimand.engine.variables.maker import VariableMaker
 
 _SERVER = "/job:ps/replica:0/task:{}/device:CPU:0"
 _SECONDS_BETWEEN_LOOKS = 5.0
@@ -31,6 +31,8 @@ LOST = (tf.errors.UnavailableError, tf.errors.AbortedError)
 
 class Servers(VariableMaker):
     """The parameter servers, and which variable of one model is on which of them."""
+
+    are_remote = are_on_servers = True
 
     def __init__(self, strategy: tf.distribute.ParameterServerStrategy) -> None:
         self.strategy = strategy

@@ -17,9 +17,9 @@ from estimand.core import tf_private
 from estimand.core.errors import InputError
 from estimand.engine.distributed.inputs import share_of
 from estimand.engine.distributed.parameter_servers import Servers
+from estimand.engine.feeding.batches import flatten_batch
 from estimand.engine.feeding.feeder import Feeder, lean
 from estimand.engine.feeding.source import BatchSource
-from estimand.engine.tracing.batches import flatten_batch
 from estimand.inputs.call import name_of, takes_input_context
 from estimand.inputs.contract import ModelInput
 from estimand.inputs.remote_pipelines import pipelines_run_elsewhere

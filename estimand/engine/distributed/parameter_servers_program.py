@@ -21,8 +21,8 @@ from estimand.engine.distributed.parameter_servers import AnswerLost, Servers, a
 from estimand.engine.distributed.parameter_servers_input import WorkersInput
 from estimand.engine.hook_calls.fetching import FetchPlan
 from estimand.engine.running.program import StepResult, as_asked
-from estimand.engine.tracing.placement import on_server
 from estimand.engine.tracing.trace import Trace
+from estimand.engine.variables.placement import on_server
 
 _BLOCKS_PER_WORKER = 2
 _MOST_STEPS_PER_BLOCK = 100

@@ -17,7 +17,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat.v1 import GraphDef
 
-from estimand.engine.running.subgraph import data_of, op_of
+from estimand.engine.rewriting.subgraph import data_of, op_of
 
 WORKER = ""
 SpecOf = Callable[[str], tf.TensorSpec | None]

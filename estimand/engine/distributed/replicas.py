@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.engine.tracing.placement import as_replica
+from estimand.engine.variables.placement import as_replica
 
 
 def local_replicas(strategy: tf.distribute.Strategy) -> int:

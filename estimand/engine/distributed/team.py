@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from estimand.engine.distributed.replicas import for_each, number_of_worker, workers
 from estimand.engine.distribution import Team
-from estimand.engine.tracing.placement import copies
+from estimand.engine.variables.placement import copies
 
 _NONE = -1
 _SUMMABLE = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64)

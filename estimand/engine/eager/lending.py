@@ -2,7 +2,7 @@
 
 v1 optimizers take the gradient of a tensor, which only a tape that watched the whole function can
 give; v1 metrics refuse to be called; what makes an op has none to return. And what v1 code writes
-waits until something asks for it (`writes`).
+waits until something asks for it (`eager_writes`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.first_values import note_first_value
 from estimand.core.swapping import Swap, swapped
-from estimand.engine.eager import writes as eager_writes
-from estimand.engine.tracing.traced_variables import TracedVariables
-from estimand.engine.tracing.variables import VariableStore
+from estimand.engine.variables import eager_writes as eager_writes
+from estimand.engine.variables.store import VariableStore
+from estimand.engine.variables.traced_variables import TracedVariables
 
 _v1 = tf.compat.v1
 _active = threading.local()

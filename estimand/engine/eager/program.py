@@ -11,12 +11,12 @@ import tensorflow as tf
 from estimand.core.modes import ModeKeys
 from estimand.engine.eager.run import EagerRunner, EagerTrace
 from estimand.engine.eager.session import EagerSession
+from estimand.engine.feeding.batches import pack_batch
 from estimand.engine.feeding.feeder import Feeder
 from estimand.engine.hook_calls.fetching import FetchPlan
 from estimand.engine.hook_calls.runner import HookRunner
 from estimand.engine.running.program import StepResult
 from estimand.engine.running.waiting import Waiting
-from estimand.engine.tracing.batches import pack_batch
 
 
 @dataclass(frozen=True)

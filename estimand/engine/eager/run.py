@@ -1,7 +1,7 @@
 """Running a model function eagerly, step by step, so that it can be debugged.
 
 Prints, breakpoints and exceptions happen at the user's own line, on real values. v1 code needs
-help for that (`lending`); what it writes is written when it is asked for (`writes`).
+help for that (`lending`); what it writes is written when it is asked for (`eager_writes`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from estimand.core.spec import EstimatorSpec
 from estimand.core.tf_private import kerases
 from estimand.engine.distribution import Distribution, Stop
 from estimand.engine.eager import summaries as eager_summaries
-from estimand.engine.eager import writes as eager_writes
 from estimand.engine.eager.lending import Metrics, Step, lent_to, step_under_way
-from estimand.engine.eager.summaries import Kept
-from estimand.engine.tracing import effects, random_bodies, randomness
-from estimand.engine.tracing.engine_variable import EngineVariable
+from estimand.engine.eager.summaries import StepSummaries
+from estimand.engine.tracing import random_bodies, randomness
 from estimand.engine.tracing.trace import building_scopes
-from estimand.engine.tracing.traced_variables import TracedVariables
-from estimand.engine.tracing.variables import VariableStore
+from estimand.engine.variables import eager_writes as eager_writes
+from estimand.engine.variables import effects
+from estimand.engine.variables.engine_variable import EngineVariable
+from estimand.engine.variables.store import VariableStore
+from estimand.engine.variables.traced_variables import TracedVariables
 
 _v1 = tf.compat.v1
 
@@ -47,7 +48,7 @@ class EagerTrace:
     global_step: tf.Variable
     # Of variables made outside of the model function: what they held before this step.
     outside_values: dict[str, tf.Tensor] = field(default_factory=dict)
-    kept: Kept = field(default_factory=Kept)
+    kept: StepSummaries = field(default_factory=StepSummaries)
     # Of all others, by their identity.
     at_start: dict[int, tf.Tensor] = field(default_factory=dict)
     draws: randomness.Draws | None = None

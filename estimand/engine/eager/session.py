@@ -14,10 +14,10 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
-from estimand.engine.eager import writes as eager_writes
 from estimand.engine.eager.run import EagerTrace
-from estimand.engine.eager.writes import Later
 from estimand.engine.hook_calls.fetching import FetchPlan
+from estimand.engine.variables import eager_writes as eager_writes
+from estimand.engine.variables.eager_writes import Later
 
 
 class EagerSession(tf_private.SessionInterface):

@@ -24,7 +24,7 @@ _raw = tf.raw_ops
 
 
 @dataclass
-class Kept:
+class StepSummaries:
     """What one eager step leaves to be looked at."""
 
     v1_summaries: dict[str, Callable[[], tf.Tensor]] = field(default_factory=dict)
@@ -54,9 +54,9 @@ class Kept:
 
 
 @contextlib.contextmanager
-def kept() -> Iterator[Kept]:
+def kept() -> Iterator[StepSummaries]:
     """Keep what the code inside summarises and names."""
-    keeping = Kept()
+    keeping = StepSummaries()
     swaps: list[Swap] = [
         (owner, name, functools.partial(_while_eager, make))
         for owner, name, make in _replacements(keeping)
@@ -78,7 +78,7 @@ def _while_eager(
     return call
 
 
-def _replacements(keeping: Kept) -> list[Swap]:
+def _replacements(keeping: StepSummaries) -> list[Swap]:
     def scalar(name, tensor, collections=None, family=None):
         tensor = tf.convert_to_tensor(tensor)
 

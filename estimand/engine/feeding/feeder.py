@@ -14,11 +14,11 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.errors import CheckpointError, InputError
 from estimand.engine.checkpoints.api import Entry, Wanted, read_tensors
+from estimand.engine.feeding.batches import flatten_batch
 from estimand.engine.feeding.block_slicing import in_blocks
 from estimand.engine.feeding.fingerprint import Batches, Fingerprint, batches_of
 from estimand.engine.feeding.source import BatchSource
 from estimand.engine.feeding.supply import Supply, repeating
-from estimand.engine.tracing.batches import flatten_batch
 
 _log = logging.getLogger("tensorflow")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Together(Protocol):
+class StepsTogether(Protocol):
     """Processes that read an input each, and take their steps together."""
 
     def least(self, value: int | None) -> int | None: ...
@@ -51,7 +51,7 @@ class BatchSource:
         """So many were taken in all, by this run or by those that it continues."""
         self._batches = batches
 
-    def agree(self, team: Together) -> None:
+    def agree(self, team: StepsTogether) -> None:
         """Before the first step of several processes: all end with the first that has to."""
         mine = self.remaining
         remaining = team.least(mine)

@@ -16,8 +16,8 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
-from estimand.engine.tracing.placement import copies
 from estimand.engine.tracing.trace import Trace
+from estimand.engine.variables.placement import copies
 
 Values = Sequence[Any]
 

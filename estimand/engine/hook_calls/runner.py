@@ -21,7 +21,7 @@ from estimand.engine import time_spent
 from estimand.engine.hook_calls.cadence import Schedule
 from estimand.engine.hook_calls.fetching import FetchPlan
 from estimand.engine.tracing.built_model import BuiltModel
-from estimand.engine.tracing.variables import VariableStore
+from estimand.engine.variables.store import VariableStore
 
 _train = tf.compat.v1.train
 SessionRunArgs = _train.SessionRunArgs

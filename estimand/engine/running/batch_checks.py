@@ -16,8 +16,8 @@ import ml_dtypes
 import tensorflow as tf
 from tensorflow.compat.v1 import GraphDef, NodeDef
 
-from estimand.engine.running import conditions
-from estimand.engine.running.subgraph import (
+from estimand.engine.rewriting import conditions, op_kinds
+from estimand.engine.rewriting.subgraph import (
     Uses,
     data_of,
     in_order,
@@ -26,7 +26,6 @@ from estimand.engine.running.subgraph import (
     tensor,
     waits_of,
 )
-from estimand.engine.tracing import op_kinds
 from estimand.engine.tracing.trace import Trace
 
 _OF_LABELS = "SparseSoftmaxCrossEntropyWithLogits"

@@ -13,12 +13,12 @@ import tensorflow as tf
 from tensorflow.compat.v1 import NodeDef
 
 from estimand.core import tf_private
-from estimand.engine.running import conditions, subgraph
+from estimand.engine.rewriting import conditions, op_kinds, subgraph
+from estimand.engine.rewriting.op_kinds import call_tree
 from estimand.engine.running.batch_checks import BatchChecks
-from estimand.engine.tracing import effects, op_kinds
-from estimand.engine.tracing.op_kinds import call_tree
-from estimand.engine.tracing.placement import copies
 from estimand.engine.tracing.trace import Trace
+from estimand.engine.variables import effects
+from estimand.engine.variables.placement import copies
 
 Targets = Iterable[tf.Operation | tf.Tensor]
 

@@ -34,14 +34,14 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.engine import time_spent
-from estimand.engine.checkpoints.taking import CheckpointTaker, NoCheckpoints
 from estimand.engine.distribution import Team
 from estimand.engine.feeding.source import BatchSource
 from estimand.engine.hook_calls import fetching
 from estimand.engine.hook_calls.runner import HookRunner, Look
-from estimand.engine.running.interrupts import Interrupts
+from estimand.engine.interrupts import Interrupts
 from estimand.engine.running.pace import Pace
 from estimand.engine.running.program import StepResult
+from estimand.engine.saving.taking import CheckpointTaker, NoCheckpoints
 from estimand.engine.tracing.built_model import BuiltModel
 
 _log = logging.getLogger("tensorflow")

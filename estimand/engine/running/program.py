@@ -17,7 +17,8 @@ from estimand.core import tf_private
 from estimand.engine.feeding.feeder import Feeder
 from estimand.engine.feeding.supply import Supply, repeating
 from estimand.engine.hook_calls.fetching import FetchPlan, to_numpy
-from estimand.engine.running import conditions, convolutions, gates, whole_loop
+from estimand.engine.rewriting import conditions, convolutions
+from estimand.engine.running import gates, whole_loop
 from estimand.engine.running.batch_checks import BatchChecks
 from estimand.engine.running.compiled import (
     BLOCK_MODES,
@@ -29,8 +30,8 @@ from estimand.engine.running.compiled import (
 )
 from estimand.engine.running.pace import Pace
 from estimand.engine.running.waiting import Waiting
-from estimand.engine.tracing import effects
 from estimand.engine.tracing.trace import Trace
+from estimand.engine.variables import effects
 
 __all__ = ["BLOCK_MODES", "ONEDNN", "PLAIN", "SINGLE_THREAD", "XLA", "StepProgram", "StepResult"]
 

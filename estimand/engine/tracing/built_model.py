@@ -10,7 +10,7 @@ import tensorflow as tf
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.distribution import Distribution, Stop
 from estimand.engine.tracing.randomness import Draws
-from estimand.engine.tracing.traced_variables import TracedVariables
+from estimand.engine.variables.traced_variables import TracedVariables
 
 
 class BuiltModel(Protocol):

@@ -16,7 +16,7 @@ import tensorflow as tf
 from estimand.core.swapping import Swap, swapped
 from estimand.core.tf_private import kerases
 from estimand.core.tf_private.kerases import keras2_models
-from estimand.engine.tracing import effects
+from estimand.engine.variables import effects
 
 
 @contextlib.contextmanager

@@ -20,12 +20,11 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.engine.tracing import op_kinds
+from estimand.engine.rewriting import op_kinds
 
 _log = logging.getLogger("tensorflow")
 
 ALGORITHM = 1  # Philox
-_SCOPE = "estimand/random"
 _63_BITS = 2**62 - 1
 _NEXT_RUN = 0x2545F491_4F6CDD1D  # odd, so that no two of many sums of it are alike
 
@@ -94,7 +93,7 @@ class Draws:
     def _counter(self, value: Any) -> tf.Variable:
         with tf.init_scope():  # not through creators of variables: it is none of the model's
             variable = tf_private.ResourceVariable(
-                value, dtype=tf.int64, trainable=False, name=f"{_SCOPE}/draws"
+                value, dtype=tf.int64, trainable=False, name=f"{op_kinds.RANDOM_SCOPE}/draws"
             )
         variable.none_of_the_model = True
         return variable
@@ -157,11 +156,6 @@ def stream(seed: int, seed2: int, number: int, worker: int) -> int:
     return (seed ^ number * 0x9E3779B1 ^ seed2 ^ worker * 0x85EBCA6B_0000) & _63_BITS
 
 
-def is_twin(name: str) -> bool:
-    """Whether an op of this name was made by `key_random_ops`."""
-    return name.startswith(_SCOPE)
-
-
 def _is_to_be_replaced(op: tf.Operation) -> bool:
     return op.type in _TWINS and bool(op.outputs[0].consumers())
 
@@ -175,7 +169,7 @@ def key_random_ops(graph: tf.Graph, count: Draws | tf.Variable, worker: int = 0)
     random_ops = [op for op in graph.get_operations() if _is_to_be_replaced(op)]
     if not random_ops:
         return
-    with graph.as_default(), tf.name_scope(_SCOPE), tf.control_dependencies(None):
+    with graph.as_default(), tf.name_scope(op_kinds.RANDOM_SCOPE), tf.control_dependencies(None):
         if isinstance(count, Draws):
             now = count.now()
         else:

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from estimand.core.spec import EstimatorSpec
 from estimand.core.swapping import swapped
-from estimand.engine.tracing.placement import current_replica
+from estimand.engine.variables.placement import current_replica
 
 _Keys = tf.compat.v1.GraphKeys
 

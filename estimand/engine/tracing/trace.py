@@ -24,15 +24,16 @@ from estimand.core.spec import EstimatorSpec
 from estimand.core.swapping import alone
 from estimand.core.tf_private.non_slot_variables import non_slot_variables_of_any_graph
 from estimand.engine.distribution import Distribution, Stop
-from estimand.engine.running.inlining import GraphCopy
-from estimand.engine.tracing import effects, keras2_methods, random_bodies, randomness, summaries
-from estimand.engine.tracing.batches import flatten_batch, pack_batch
-from estimand.engine.tracing.metrics import MetricSet
-from estimand.engine.tracing.placement import copies
-from estimand.engine.tracing.traced_variables import TracedVariables
-from estimand.engine.tracing.twins import twin_of
+from estimand.engine.feeding.batches import flatten_batch, pack_batch
+from estimand.engine.metrics import MetricSet
+from estimand.engine.rewriting.inlining import GraphCopy
+from estimand.engine.tracing import keras2_methods, random_bodies, randomness, summaries
 from estimand.engine.tracing.usage import Usage
-from estimand.engine.tracing.variables import VariableStore
+from estimand.engine.variables import effects
+from estimand.engine.variables.placement import copies
+from estimand.engine.variables.store import VariableStore
+from estimand.engine.variables.traced_variables import TracedVariables
+from estimand.engine.variables.twins import twin_of
 
 CallModelFn = Callable[[Any, Any, str], EstimatorSpec]
 
@@ -206,7 +207,7 @@ def trace_model(
     ]
     stop = distribution.stop() if mode == ModeKeys.TRAIN else Stop()
     # Workers that do not wait for each other share nothing but the global step.
-    alone = mode == ModeKeys.TRAIN and not store.distribution.has_servers
+    alone = mode == ModeKeys.TRAIN and not store.maker.are_on_servers
     draws = randomness.Draws() if alone else None
     built: dict[str, Any] = {"stop": stop, "draws": draws}
 
@@ -244,7 +245,7 @@ def trace_model(
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(building_scopes(seed))
-        has_remote_variables = store.distribution.has_remote_variables
+        has_remote_variables = store.maker.are_remote
         stack.enter_context(building_for_any_executor(distribution, has_remote_variables))
         wrapped = tf.compat.v1.wrap_function(build, signature)
     graph = wrapped.graph

@@ -12,7 +12,7 @@ from estimand.core.errors import SpecError, SpecTypeError
 from estimand.core.handles import EstimatorHandle
 from estimand.core.spec import EvalSpec
 from estimand.engine.checkpoints import api as checkpoints
-from estimand.engine.tracing.metrics import GLOBAL_STEP
+from estimand.engine.metrics import GLOBAL_STEP
 from estimand.evaluation.checkpoints_to_evaluate import Evaluated, evaluations_in
 from estimand.export import versions
 from estimand.export.best import loss_smaller

@@ -14,8 +14,8 @@ from estimand.engine.model_dir import RunRecord
 from estimand.estimator.run_context import model_seed
 from estimand.estimator.workspace import Workspace
 from estimand.export.deriving import TrainedOn
+from estimand.inputs import permutation
 from estimand.inputs.contract import ModelInput
-from estimand.inputs.memory import permutation
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core import expectations
+from estimand.engine.feeding.batches import pack_batch
 from estimand.engine.running.loop import OnFirstBatch
-from estimand.engine.tracing.batches import pack_batch
 from estimand.engine.tracing.trace import Trace
 from estimand.features.oov import out_of_vocabulary
 from estimand.inputs.contract import ModelInput

@@ -12,13 +12,13 @@ from estimand.core.first_values import first_value
 from estimand.core.modes import ModeKeys
 from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.checkpoints.api import Entry
-from estimand.engine.checkpoints.saving import DRAWS
 from estimand.engine.distribution import Stop
 from estimand.engine.eager.program import EagerProgram, FirstStep
 from estimand.engine.eager.run import EagerRunner, EagerTrace
 from estimand.engine.eager.session import EagerSession
+from estimand.engine.feeding.batches import pack_batch
 from estimand.engine.feeding.feeder import Feeder, InputPosition
-from estimand.engine.tracing.batches import pack_batch
+from estimand.engine.saving.model_saver import DRAWS
 from estimand.estimator import eagerly
 from estimand.estimator.training.begun import Begun, TrainingInput
 from estimand.estimator.training.in_process import feeder_at, put_back_locals

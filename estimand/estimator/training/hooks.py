@@ -13,9 +13,9 @@ from estimand.core import tf_private
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
 from estimand.core.spec import EstimatorSpec
-from estimand.engine.checkpoints.save_policy import SavePolicy
-from estimand.engine.checkpoints.taking import CheckpointTaker, NoCheckpoints, Write
 from estimand.engine.model_dir import anchored
+from estimand.engine.saving.save_policy import SavePolicy
+from estimand.engine.saving.taking import CheckpointTaker, NoCheckpoints, Write
 from estimand.engine.tracing.built_model import BuiltModel
 from estimand.engine.tracing.trace import Trace
 from estimand.hooks.adopt import adopt

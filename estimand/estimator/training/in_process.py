@@ -11,13 +11,13 @@ import tensorflow as tf
 from estimand.core import tf_private, voice
 from estimand.core.modes import ModeKeys
 from estimand.engine.checkpoints import api as checkpoints
-from estimand.engine.checkpoints import initialization, local_values
-from estimand.engine.checkpoints.saving import DRAWS
 from estimand.engine.distribution import Stop
 from estimand.engine.feeding.feeder import Feeder, InputPosition
 from estimand.engine.hook_calls.session import TracedSession
 from estimand.engine.running.loop import OnFirstBatch
 from estimand.engine.running.program import StepProgram
+from estimand.engine.saving import initialization, local_values
+from estimand.engine.saving.model_saver import DRAWS
 from estimand.engine.tracing.built_model import BuiltModel
 from estimand.engine.tracing.trace import Trace
 from estimand.estimator.training.begun import Begun, TrainingInput

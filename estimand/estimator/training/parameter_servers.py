@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from estimand.core.modes import ModeKeys
 from estimand.engine.checkpoints import api as checkpoints
-from estimand.engine.checkpoints import initialization
 from estimand.engine.distributed.parameter_servers import Servers
 from estimand.engine.distributed.parameter_servers_input import (
     WorkersInput,
@@ -20,8 +19,9 @@ from estimand.engine.distributed.parameter_servers_input import (
 )
 from estimand.engine.distributed.parameter_servers_program import ServedProgram
 from estimand.engine.hook_calls.session import TracedSession
-from estimand.engine.tracing import effects
+from estimand.engine.saving import initialization
 from estimand.engine.tracing.trace import Trace
+from estimand.engine.variables import effects
 from estimand.estimator.training.begun import Begun, TrainingInput
 from estimand.estimator.training.data_checks import DataCheck
 from estimand.estimator.training.in_process import TracedRun, connect, fill_variables

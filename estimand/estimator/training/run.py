@@ -11,12 +11,12 @@ import tensorflow as tf
 from estimand.core import voice
 from estimand.engine import time_spent
 from estimand.engine.checkpoints import api as checkpoints
-from estimand.engine.checkpoints.saving import ModelSaver, v1_saver
 from estimand.engine.events import EventWriter
 from estimand.engine.hook_calls.runner import HookRunner
+from estimand.engine.interrupts import Interrupts
 from estimand.engine.progress.progress import Progress
-from estimand.engine.running.interrupts import Interrupts
 from estimand.engine.running.loop import TrainingLoop
+from estimand.engine.saving.model_saver import ModelSaver, v1_saver
 from estimand.engine.time_spent import TimeSpent
 from estimand.engine.tracing.trace import Trace
 from estimand.estimator.run_context import NO_STEPS, in_use, keep_policy

@@ -29,7 +29,7 @@ def train(workspace: Workspace, input_fn: Callable[..., Any], arguments: TrainAr
             "RunConfig(run_eagerly=True) runs model_fn in this process alone; it does not go "
             f"together with train_distribute={strategy!r}. Leave one of them out."
         )
-    distribution = workspace.live.store.distribution
+    distribution = workspace.live.distribution
     with (
         multi_worker.model_dir_of(workspace, distribution) as latest,
         distribution.lost_processes_named(),

@@ -16,8 +16,8 @@ from estimand.core.modes import ModeKeys
 from estimand.inputs.broken_data import SkipCounter, check_on_error, skipped_sentence
 from estimand.inputs.images.augmentation import Augment, Change, make_change
 from estimand.inputs.images.folders import ImageList, find_images, part_of
-from estimand.inputs.memory.permutation import draw_seed, row_at
 from estimand.inputs.order import Order, lean
+from estimand.inputs.permutation import draw_seed, row_at
 from estimand.inputs.sources import note_source
 
 _WHERE = "image_folder_input_fn"

@@ -14,8 +14,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.inputs.memory.iterables import WatchedBatches
 from estimand.inputs.sources import note_source
+from estimand.inputs.watched_batches import WatchedBatches
 
 _v1 = tf.compat.v1
 _start_queue_runners = inspect.unwrap(

@@ -13,9 +13,9 @@ import tensorflow as tf
 
 from estimand.core.errors import InputError
 from estimand.inputs.legacy.v1_iterators import in_input_fn_of_old_code
-from estimand.inputs.memory.permutation import draw_seed, rows_in_order
 from estimand.inputs.memory.rows import RowsInMemory, note_rows
 from estimand.inputs.order import batches_of_rows
+from estimand.inputs.permutation import draw_seed, rows_in_order
 from estimand.inputs.structure import clean
 
 # Batches are gathered several at a time and then handed out one by one, which costs a third of

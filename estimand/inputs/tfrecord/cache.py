@@ -7,9 +7,9 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.errors import InputError
-from estimand.inputs.memory.permutation import draw_seed, rows_in_order
 from estimand.inputs.memory.rows import RowsInMemory, note_rows
 from estimand.inputs.order import batches_of_rows
+from estimand.inputs.permutation import draw_seed, rows_in_order
 
 
 def from_memory(

@@ -268,7 +268,7 @@ class TFRecordInput:
                 f"length; these are not: {parser.variable_names}. Give up one of the two."
             )
         batches = records.batch(rows, drop_remainder=drop_remainder and not cut)
-        parse: Callable[..., Any] = keep_what_parses(parser, built.losses) if skip else parser
+        parse: Callable[..., Any] = keep_what_parses(parser, built.losses.count) if skip else parser
         cores = usable_cores()
         dataset = batches.map(parse, num_parallel_calls=cores, deterministic=True)
         if skip:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from estimand.core.errors import InputError
-
-if TYPE_CHECKING:
-    from estimand.inputs.tfrecord.faults import Losses
 
 _FIXED = (tf.io.FixedLenFeature,)
 _KNOWN = (
@@ -75,8 +72,10 @@ class Parser:
         return {**context, **sequences}
 
 
-def keep_what_parses(parser: Parser, losses: Losses) -> Callable[[tf.Tensor], Any]:
-    """Like the parser, leaving out (and counting) records that do not parse.
+def keep_what_parses(
+    parser: Parser, count_lost: Callable[[tf.Tensor], Any]
+) -> Callable[[tf.Tensor], Any]:
+    """Like the parser, leaving out records that do not parse; `count_lost` is told how many.
 
     The batch is tried as a whole; only one that fails is gone through record by record.
     """
@@ -90,7 +89,7 @@ def keep_what_parses(parser: Parser, losses: Losses) -> Callable[[tf.Tensor], An
 
         def one_by_one() -> Any:
             good = _parsable(parser, serialized)
-            losses.count(tf.size(serialized, tf.int64) - tf.size(good, tf.int64))
+            count_lost(tf.size(serialized, tf.int64) - tf.size(good, tf.int64))
             return parser(good)
 
         return tf.cond(in_order, lambda: parsed, one_by_one)

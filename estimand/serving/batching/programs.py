@@ -20,7 +20,7 @@ _ABOUT = 1.25  # times as wide is about as wide
 
 
 @dataclass(frozen=True)
-class Joins:
+class JoinableShapes:
     """That requests may be joined, if their inputs have these sizes after the first.
 
     -1 stands for any; None for whatever it is, where somebody has said so who has to know.
@@ -30,7 +30,7 @@ class Joins:
 
     def allow(self, arrays: Sequence[np.ndarray]) -> bool:
         """
-        >>> joins = Joins(((3,),))
+        >>> joins = JoinableShapes(((3,),))
         >>> joins.allow([np.zeros([2, 3])]), joins.allow([np.zeros([2])])
         (True, False)
         """
@@ -57,7 +57,7 @@ class Program:
         call: Callable[..., list[np.ndarray]],
         *,
         picks: tuple[int, ...] | None = None,
-        joins: Joins | None = None,
+        joins: JoinableShapes | None = None,
         changes_state: bool = False,
         may_wait: bool = False,
     ) -> None:

@@ -14,10 +14,10 @@ from estimand.serving.client.address import Address, Security
 from estimand.serving.client.errors import ModelNotFoundError, RequestError
 from estimand.serving.client.retry import Retries
 from estimand.serving.client.values import (
-    Known,
     RemoteSignature,
+    SignatureAddress,
+    VersionInfo,
     VersionStatus,
-    Which,
     is_frame,
     joined_outputs,
     names_of_outputs,
@@ -86,7 +86,7 @@ class Client(Closing):
         self._timeout = _checked_timeout(timeout)
         self._retries = retries or Retries()
         self._transport = _transport(self.address, security)
-        self._known: dict[Which, Known] = {}
+        self._known: dict[SignatureAddress, VersionInfo] = {}
         self._lock = threading.Lock()
 
     def predict(
@@ -106,9 +106,9 @@ class Client(Closing):
         a list of rows (dicts). Rows become tf.Examples if that is what the model takes. Values
         are converted to the model's types where nothing is lost. `outputs` chooses some.
         """
-        which = Which(model, version, label, signature)
+        which = SignatureAddress(model, version, label, signature)
 
-        def ask(known: Known, left: float) -> Any:
+        def ask(known: VersionInfo, left: float) -> Any:
             called = known.choose(model, signature)
             arrays = to_inputs(called, inputs, known)
             wanted = names_of_outputs(called, outputs)
@@ -151,7 +151,7 @@ class Client(Closing):
         self, model: str, *, version: int | None = None, timeout: float | None = None
     ) -> list[VersionStatus]:
         """The state of each version, newest first, and why one failed to load."""
-        which = Which(model, version)
+        which = SignatureAddress(model, version)
         ends = self._ends(timeout)
         return self._call(which, lambda left: self._transport.status(which, left), ends)
 
@@ -164,7 +164,7 @@ class Client(Closing):
         timeout: float | None = None,
     ) -> dict[str, RemoteSignature]:
         """The signatures by name."""
-        which = Which(model, version, label)
+        which = SignatureAddress(model, version, label)
         ends = self._ends(timeout)
         return self._call(which, lambda left: self._transport.metadata(which, left), ends)
 
@@ -177,7 +177,9 @@ class Client(Closing):
         timeout: float | None = None,
     ) -> dict[str, Any]:
         """What the tf.Examples of a model hold; empty if it takes none, or the server says not."""
-        return dict(self._learn(Which(model, version, label), self._ends(timeout)).features)
+        return dict(
+            self._learn(SignatureAddress(model, version, label), self._ends(timeout)).features
+        )
 
     def models(self, *, timeout: float | None = None) -> list[str]:
         """The names of all models. TensorFlow Serving does not tell: NotImplementedError."""
@@ -204,14 +206,18 @@ class Client(Closing):
     def _infer(
         self, call: Callable[..., Any], model: str, examples: Any, choice: Mapping[str, Any]
     ) -> Any:
-        which = Which(model, **{name: choice[name] for name in choice if name != "timeout"})
+        which = SignatureAddress(
+            model, **{name: choice[name] for name in choice if name != "timeout"}
+        )
 
-        def ask(known: Known, left: float) -> Any:
+        def ask(known: VersionInfo, left: float) -> Any:
             return call(which, to_examples(examples, known.features), left)
 
         return self._with_known(which, ask, choice.get("timeout"))
 
-    def _call(self, which: Which | None, attempt: Callable[[float], Answer], ends: float) -> Answer:
+    def _call(
+        self, which: SignatureAddress | None, attempt: Callable[[float], Answer], ends: float
+    ) -> Answer:
         def watched(left: float) -> Answer:
             try:
                 return attempt(left)
@@ -228,11 +234,14 @@ class Client(Closing):
             raise self._not_found(which, error) from error
 
     def _with_known(
-        self, which: Which, ask: Callable[[Known, float], Answer], timeout: float | None
+        self,
+        which: SignatureAddress,
+        ask: Callable[[VersionInfo, float], Answer],
+        timeout: float | None,
     ) -> Answer:
         """Ask with what is known of the model; if that seems to be out of date, once more."""
         ends = self._ends(timeout)
-        key = Which(which.model, which.version, which.label)
+        key = SignatureAddress(which.model, which.version, which.label)
         known = self._known.get(key)
         if known is not None:
             try:
@@ -247,7 +256,7 @@ class Client(Closing):
             fresh = self._learn(key, ends)
         return self._call(which, lambda left: ask(fresh, left), ends)
 
-    def _learn(self, which: Which, ends: float) -> Known:
+    def _learn(self, which: SignatureAddress, ends: float) -> VersionInfo:
         def describe(left: float) -> dict[str, Any]:
             try:
                 return self._transport.describe(which, left).get("features", {})
@@ -258,28 +267,30 @@ class Client(Closing):
         features = {}
         if any(signature.takes_examples for signature in signatures.values()):
             features = self._call(which, describe, ends)
-        known = Known(signatures, features)
+        known = VersionInfo(signatures, features)
         with self._lock:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known[which] = known
         return known
 
-    def _is_loading(self, which: Which) -> bool:
+    def _is_loading(self, which: SignatureAddress) -> bool:
         try:
-            versions = self._transport.status(Which(which.model, which.version), _STATUS_SECONDS)
+            versions = self._transport.status(
+                SignatureAddress(which.model, which.version), _STATUS_SECONDS
+            )
         except RequestError:
             return False
         return any(
             version.state in ("START", "LOADING") and not version.error for version in versions
         )
 
-    def _not_found(self, which: Which, error: RequestError) -> RequestError:
+    def _not_found(self, which: SignatureAddress, error: RequestError) -> RequestError:
         """With what there is instead."""
         seconds = min(self._timeout, _STATUS_SECONDS)
         text = f"There is no model {which.model!r} at {self.address}."
         try:
-            versions = self._transport.status(Which(which.model), seconds)
+            versions = self._transport.status(SignatureAddress(which.model), seconds)
         except RequestError:
             versions = []
         if versions:

@@ -29,7 +29,7 @@ from estimand.serving.client.errors import (
     closed_client,
 )
 from estimand.serving.client.tls import way_out
-from estimand.serving.client.values import RemoteSignature, VersionStatus, Which
+from estimand.serving.client.values import RemoteSignature, SignatureAddress, VersionStatus
 from estimand.serving.protos import tensors
 from estimand.serving.status import NAMES
 
@@ -66,7 +66,7 @@ class GrpcTransport:
 
     def predict(
         self,
-        which: Which,
+        which: SignatureAddress,
         inputs: dict[str, np.ndarray],
         outputs: list[str] | None,
         signature: RemoteSignature,
@@ -80,20 +80,20 @@ class GrpcTransport:
         return {name: tensors.decode(answer.outputs[name]) for name in sorted(answer.outputs)}
 
     def classify(
-        self, which: Which, examples: list[Any], timeout: float
+        self, which: SignatureAddress, examples: list[Any], timeout: float
     ) -> list[list[tuple[str, float]]]:
         request = classification_pb2.ClassificationRequest(input=_input(examples))
         _specify(request.model_spec, which)
         rows = self._call(request, timeout).result.classifications
         return [[(scored.label, scored.score) for scored in row.classes] for row in rows]
 
-    def regress(self, which: Which, examples: list[Any], timeout: float) -> np.ndarray:
+    def regress(self, which: SignatureAddress, examples: list[Any], timeout: float) -> np.ndarray:
         request = regression_pb2.RegressionRequest(input=_input(examples))
         _specify(request.model_spec, which)
         regressions = self._call(request, timeout).result.regressions
         return np.array([regression.value for regression in regressions], np.float32)
 
-    def status(self, which: Which, timeout: float) -> list[VersionStatus]:
+    def status(self, which: SignatureAddress, timeout: float) -> list[VersionStatus]:
         request = get_model_status_pb2.GetModelStatusRequest()
         _specify(request.model_spec, which)
         answer = self._call(request, timeout)
@@ -108,7 +108,7 @@ class GrpcTransport:
             for version in answer.model_version_status
         ]
 
-    def metadata(self, which: Which, timeout: float) -> dict[str, RemoteSignature]:
+    def metadata(self, which: SignatureAddress, timeout: float) -> dict[str, RemoteSignature]:
         request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
         _specify(request.model_spec, which)
         answer = self._call(request, timeout)
@@ -120,7 +120,7 @@ class GrpcTransport:
             if name != "__saved_model_init_op"
         }
 
-    def describe(self, which: Which | None, timeout: float) -> dict[str, Any]:
+    def describe(self, which: SignatureAddress | None, timeout: float) -> dict[str, Any]:
         """What only our server tells; NotImplementedError from another one."""
         spec = model_pb2.ModelSpec()
         if which is not None:
@@ -179,7 +179,7 @@ _METHODS = {
 }
 
 
-def _specify(spec: Any, which: Which) -> None:
+def _specify(spec: Any, which: SignatureAddress) -> None:
     spec.name = which.model
     if which.version is not None:
         spec.version.value = which.version

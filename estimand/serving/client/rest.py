@@ -27,8 +27,8 @@ from estimand.serving.client.errors import (
 from estimand.serving.client.tls import way_out
 from estimand.serving.client.values import (
     RemoteSignature,
+    SignatureAddress,
     VersionStatus,
-    Which,
     types_of_outputs,
 )
 from estimand.serving.status import HTTP, NAMES
@@ -54,7 +54,7 @@ class RestTransport:
 
     def predict(
         self,
-        which: Which,
+        which: SignatureAddress,
         inputs: dict[str, np.ndarray],
         outputs: list[str] | None,
         signature: RemoteSignature,
@@ -75,16 +75,16 @@ class RestTransport:
         return {name: _array(answer[name], types[name]) for name in sorted(outputs or answer)}
 
     def classify(
-        self, which: Which, examples: list[Any], timeout: float
+        self, which: SignatureAddress, examples: list[Any], timeout: float
     ) -> list[list[tuple[str, float]]]:
         rows = self._post(which, "classify", _examples(which, examples), timeout)["results"]
         return [[(str(label), float(score)) for label, score in row] for row in rows]
 
-    def regress(self, which: Which, examples: list[Any], timeout: float) -> np.ndarray:
+    def regress(self, which: SignatureAddress, examples: list[Any], timeout: float) -> np.ndarray:
         values = self._post(which, "regress", _examples(which, examples), timeout)["results"]
         return np.array(values, np.float32)
 
-    def status(self, which: Which, timeout: float) -> list[VersionStatus]:
+    def status(self, which: SignatureAddress, timeout: float) -> list[VersionStatus]:
         answer = self._ask("GET", _path(which), None, timeout)
         return [
             VersionStatus(
@@ -96,7 +96,7 @@ class RestTransport:
             for version in answer["model_version_status"]
         ]
 
-    def metadata(self, which: Which, timeout: float) -> dict[str, RemoteSignature]:
+    def metadata(self, which: SignatureAddress, timeout: float) -> dict[str, RemoteSignature]:
         answer = self._ask("GET", f"{_path(which)}/metadata", None, timeout)
         definitions = answer["metadata"]["signature_def"]["signature_def"]
         return {
@@ -105,7 +105,7 @@ class RestTransport:
             if name != "__saved_model_init_op"
         }
 
-    def describe(self, which: Which | None, timeout: float) -> dict[str, Any]:
+    def describe(self, which: SignatureAddress | None, timeout: float) -> dict[str, Any]:
         """What only our server tells; NotImplementedError from another one."""
         try:
             if which is None:
@@ -128,7 +128,7 @@ class RestTransport:
 
     # ------------------------------------------------------------ asking
 
-    def _post(self, which: Which, action: str, body: bytes, timeout: float) -> Any:
+    def _post(self, which: SignatureAddress, action: str, body: bytes, timeout: float) -> Any:
         return self._ask("POST", f"{_path(which)}:{action}", body, timeout)
 
     def _ask(self, method: str, path: str, body: bytes | None, timeout: float) -> Any:
@@ -242,14 +242,14 @@ def _tls_context(security: Security) -> ssl.SSLContext:
     return context
 
 
-def _path(which: Which) -> str:
+def _path(which: SignatureAddress) -> str:
     path = f"/v1/models/{quote(which.model, safe='')}"
     if which.version is not None:
         return f"{path}/versions/{which.version}"
     return f"{path}/labels/{quote(which.label, safe='')}" if which.label is not None else path
 
 
-def _signature_of(which: Which) -> dict[str, str]:
+def _signature_of(which: SignatureAddress) -> dict[str, str]:
     return {"signature_name": which.signature} if which.signature else {}
 
 
@@ -291,7 +291,7 @@ def _as_bytes(value: Any) -> Any:
     return base64.b64decode(value["b64"]) if isinstance(value, dict) else value.encode()
 
 
-def _examples(which: Which, examples: list[Any]) -> bytes:
+def _examples(which: SignatureAddress, examples: list[Any]) -> bytes:
     rows = [
         {name: _feature(feature) for name, feature in example.features.feature.items()}
         for example in examples

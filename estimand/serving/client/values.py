@@ -18,7 +18,7 @@ from estimand.serving.protos.composite_names import part_names
 
 
 @dataclass(frozen=True)
-class Which:
+class SignatureAddress:
     """A model, and which version and signature of it."""
 
     model: str
@@ -81,7 +81,7 @@ class VersionStatus:
 
 
 @dataclass(frozen=True)
-class Known:
+class VersionInfo:
     """What a server told of a version."""
 
     signatures: dict[str, RemoteSignature]
@@ -105,7 +105,7 @@ def is_frame(value: Any) -> bool:
 # ------------------------------------------------------------------ predict
 
 
-def to_inputs(signature: RemoteSignature, given: Any, known: Known) -> dict[str, np.ndarray]:
+def to_inputs(signature: RemoteSignature, given: Any, known: VersionInfo) -> dict[str, np.ndarray]:
     """Arrays by name, of the types that the signature takes.
 
     `given` is a dict of arrays, a DataFrame, a list of rows (dicts), or, where the signature has
@@ -144,7 +144,7 @@ def _is_rows(given: Any) -> bool:
     return isinstance(given, list | tuple) and bool(given) and isinstance(given[0], Mapping)
 
 
-def _of_frame(signature: RemoteSignature, frame: Any, known: Known) -> dict[str, Any]:
+def _of_frame(signature: RemoteSignature, frame: Any, known: VersionInfo) -> dict[str, Any]:
     names = [str(name) for name in frame.columns]
     if signature.inputs.keys() <= set(names):
         return {name: _column(frame[name]) for name in signature.inputs}
@@ -167,7 +167,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _of_rows(
-    signature: RemoteSignature, rows: list[Any], known: Known, names: list[str] | None = None
+    signature: RemoteSignature, rows: list[Any], known: VersionInfo, names: list[str] | None = None
 ) -> dict[str, Any]:
     names = list(map(str, rows[0])) if names is None else names
     if not signature.inputs.keys() <= set(names):

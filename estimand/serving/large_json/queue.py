@@ -40,12 +40,12 @@ class LargeJson:
         job: Any,
         body: Any,
         deadline: float,
-        party: Any = None,
+        client: Any = None,
         is_gone: Callable[[], bool] = lambda: False,
     ) -> Any:
         """`deadline` is a time of the event loop; `is_gone`: whether nobody waits any more."""
         loop = asyncio.get_running_loop()
-        await self._turn(party, deadline)
+        await self._turn(client, deadline)
         try:
             if is_gone():
                 raise StatusError.of("CANCELLED", "The client is gone.")
@@ -56,7 +56,7 @@ class LargeJson:
         finally:
             self._next()
 
-    async def _turn(self, party: Any, deadline: float) -> None:
+    async def _turn(self, client: Any, deadline: float) -> None:
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
@@ -66,7 +66,7 @@ class LargeJson:
         if self._count >= self._most_waiting:
             raise overloaded(f"{self._count} large bodies wait to be read.", 1.0)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(party, deque()).append(turn)
+        self._waiting.setdefault(client, deque()).append(turn)
         self._count += 1
         try:
             async with asyncio.timeout_at(deadline):
@@ -81,11 +81,11 @@ class LargeJson:
 
     def _next(self) -> None:
         while self._waiting:
-            party, turns = next(iter(self._waiting.items()))
-            del self._waiting[party]
+            client, turns = next(iter(self._waiting.items()))
+            del self._waiting[client]
             turn = turns.popleft()
             if turns:
-                self._waiting[party] = turns  # behind all others
+                self._waiting[client] = turns  # behind all others
             self._count -= 1
             if not turn.done():
                 turn.set_result(None)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
-from estimand.serving.access.room import Guest, Party
+from estimand.serving.access.request_memory import ConnectionShare, LargeRequest
 from estimand.serving.lean import frames, messages
 from estimand.serving.lean.early_answers import EarlyAnswers
 from estimand.serving.lean.frames import Code
@@ -27,8 +27,8 @@ _COST_OF_A_STREAM = 1024  # bytes, about
 class Calls:
     def __init__(self, shared: Shared, sender: Sender) -> None:
         self._shared = shared
-        self._room = shared.room
-        self._party = Party()
+        self._memory = shared.memory
+        self._share = ConnectionShare()
         self._limits = shared.limits
         self._loop = shared.loop
         self._sender = sender
@@ -78,7 +78,7 @@ class Calls:
 
     def _hold(self, stream: Stream, size: int) -> None:
         stream.held += size
-        self._room.hold(size)
+        self._memory.hold(size)
 
     def takes_at_once(self, head: RequestHead, size: int) -> bool:
         """Whether nothing stands against `start` with a message of this size."""
@@ -137,13 +137,13 @@ class Calls:
 
     def _progress(self, stream: Stream, grown: int) -> None:
         """Judge an unfinished request, and open its window if there is room for more of it."""
-        body, guest, limits = stream.body, stream.guest, self._limits
+        body, large_request, limits = stream.body, stream.large_request, self._limits
         assert body is not None
         stream.touched = min(self._shared.now, stream.touched + grown / limits.bytes_per_second)
-        if guest is None:
+        if large_request is None:
             self._hold(stream, grown)
         else:
-            self._room.came(guest, grown)
+            self._memory.came(large_request, grown)
         if len(body) < PREFIX_SIZE:
             return
         if not stream.expected:
@@ -155,14 +155,16 @@ class Calls:
             self._ask_for_room(stream, missing)
 
     def _ask_for_room(self, stream: Stream, missing: int) -> None:
-        guest = stream.guest
-        if guest is None:
-            guest = stream.guest = _LargeRequest(self, stream, self._party)
-            self._room.enter(guest, missing, stream.window_in)
-        elif guest.asks or stream.window_in > guest.last_piece // 2:
+        large_request = stream.large_request
+        if large_request is None:
+            large_request = stream.large_request = _StreamedRequest(self, stream, self._share)
+            self._memory.enter(large_request, missing, stream.window_in)
+        elif large_request.asks or stream.window_in > large_request.last_piece // 2:
             return
-        guest.last_piece = min(missing - stream.window_in, guest.next_piece(self._room.limit))
-        self._room.ask(guest, guest.last_piece)
+        large_request.last_piece = min(
+            missing - stream.window_in, large_request.next_piece(self._memory.limit)
+        )
+        self._memory.ask(large_request, large_request.last_piece)
 
     def may_send(self, stream: Stream, size: int) -> None:
         stream.touched = self._shared.now
@@ -277,24 +279,24 @@ class Calls:
         if stream.task is not None:
             stream.task.cancel()
         if stream.held:
-            self._room.release(stream.held)
+            self._memory.release(stream.held)
             stream.held = 0
-        if stream.guest is not None:
-            self._room.leave(stream.guest)
-            stream.guest = None
+        if stream.large_request is not None:
+            self._memory.leave(stream.large_request)
+            stream.large_request = None
 
 
 def _too_late() -> StatusError:
     return StatusError.of("DEADLINE_EXCEEDED", "Deadline Exceeded")
 
 
-class _LargeRequest(Guest):
+class _StreamedRequest(LargeRequest):
     """One that does not fit into a stream's first window."""
 
     __slots__ = ("_calls", "_stream", "last_piece")
 
-    def __init__(self, calls: Calls, stream: Stream, party: Party) -> None:
-        super().__init__(party)
+    def __init__(self, calls: Calls, stream: Stream, share: ConnectionShare) -> None:
+        super().__init__(share)
         self._calls = calls
         self._stream = stream
         self.last_piece = 0

@@ -18,13 +18,13 @@ from estimand.serving.lean.frames import (
     read_u32,
 )
 from estimand.serving.lean.guards import Guard
-from estimand.serving.lean.lifetime import Lifetime, Living
+from estimand.serving.lean.lifetime import HasLifetime, Lifetime
 
 _SMALL_INCREMENT = 1024
 _DEFAULT_TABLE = 4096
 
 
-class Controlled(Living, Protocol):
+class HasControl(HasLifetime, Protocol):
     """A connection, for which its control frames are read."""
 
     @property
@@ -43,7 +43,7 @@ class Controlled(Living, Protocol):
 class Control:
     """Reads them for a connection."""
 
-    def __init__(self, connection: Controlled) -> None:
+    def __init__(self, connection: HasControl) -> None:
         self._connection = connection
         self._sender = connection.sender
         self._has_settings = False

@@ -17,7 +17,7 @@ _LAST_CALL = b"\0ending\0"
 _LAST_CALL_SECONDS = 1.0
 
 
-class Living(Protocol):
+class HasLifetime(Protocol):
     """What has a lifetime: a connection."""
 
     transport: Any
@@ -41,7 +41,7 @@ class Living(Protocol):
 class Lifetime:
     """Its times are those of the ticks; 0 stands for: not now."""
 
-    def __init__(self, connection: Living) -> None:
+    def __init__(self, connection: HasLifetime) -> None:
         now = connection.shared.now
         self._connection = connection
         self._limits = connection.shared.limits
@@ -103,7 +103,7 @@ class Lifetime:
                 if quiet > limits.answer_seconds:
                     connection.calls.drop(stream)
                     connection.sender.put(frames.reset(stream.id, Code.CANCEL))
-            elif stream.ended or (stream.guest is not None and stream.window_in <= 0):
+            elif stream.ended or (stream.large_request is not None and stream.window_in <= 0):
                 continue  # it has sent all, or may send nothing
             elif quiet > limits.request_seconds:
                 text = f"Too little of the request came within {limits.request_seconds:g} s."

@@ -25,8 +25,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from estimand.serving.access.connection_limits import ConnectionLimits
-from estimand.serving.access.room import Room
-from estimand.serving.access.tls_door import TlsDoor
+from estimand.serving.access.request_memory import RequestMemory
+from estimand.serving.access.tls_acceptor import TlsAcceptor
 from estimand.serving.lean.connection import Connection
 from estimand.serving.lean.frames import Code
 from estimand.serving.lean.limits import Limits
@@ -44,14 +44,14 @@ class LeanServer:
         table: Mapping[str, Unary | Streaming],
         limits: Limits | None = None,
         tick_seconds: float = 1.0,
-        room: Room | None = None,
+        memory: RequestMemory | None = None,
         connection_limits: ConnectionLimits | None = None,
         admission: Admission | None = None,
     ) -> None:
         known = {path.encode(): method for path, method in table.items()}
-        self._shared = Shared(known, limits or Limits(), room, connection_limits, admission)
+        self._shared = Shared(known, limits or Limits(), memory, connection_limits, admission)
         self._tick_seconds = tick_seconds
-        self._listening: list[asyncio.AbstractServer | TlsDoor] = []
+        self._listening: list[asyncio.AbstractServer | TlsAcceptor] = []
         self._paths: list[str] = []
         self._timer: asyncio.TimerHandle | None = None
         self._tick()
@@ -102,7 +102,7 @@ class LeanServer:
         if tls is not None:
             tls.set_alpn_protocols(["h2"])
             self._listening.append(
-                TlsDoor(end, tls, self._shared.connection_limits, make, _BACKLOG)
+                TlsAcceptor(end, tls, self._shared.connection_limits, make, _BACKLOG)
             )
         elif end.family == getattr(socket, "AF_UNIX", None):
             # Its path stays for the others; from Python 3.13 on, asyncio would delete it.
@@ -141,7 +141,7 @@ class LeanServer:
     def _tick(self) -> None:
         shared = self._shared
         shared.now = shared.loop.time()
-        shared.room.tick(shared.now)
+        shared.memory.tick(shared.now)
         for connection in list(shared.connections):
             connection.lifetime.tick(shared.now)
         shared.forget_answers()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from estimand.serving.access.connection_limits import ConnectionLimits
-from estimand.serving.access.room import Room
+from estimand.serving.access.request_memory import RequestMemory
 from estimand.serving.lean.frames import Code
 from estimand.serving.lean.headers import Header, RequestHead, judge
 from estimand.serving.lean.limits import Limits
@@ -54,14 +54,14 @@ class Shared:
         self,
         table: Mapping[bytes, Any],
         limits: Limits,
-        room: Room | None = None,
+        memory: RequestMemory | None = None,
         connection_limits: ConnectionLimits | None = None,
         admission: Admission | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.limits = limits
         self.now = self.loop.time()
-        self.room = room or Room(limits.pending_bytes)
+        self.memory = memory or RequestMemory(limits.pending_bytes)
         self.connection_limits = connection_limits or ConnectionLimits(limits.connections)
         self.admission = admission
         self.connections: set[Peer] = set()

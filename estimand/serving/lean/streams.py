@@ -47,11 +47,11 @@ class Stream:
         "ended",
         "expected",
         "gone",
-        "guest",
         "head_is_sent",
         "held",
         "id",
         "is_ready",
+        "large_request",
         "request_head",
         "task",
         "timer",
@@ -75,7 +75,7 @@ class Stream:
         self.expected = 0  # bytes of the message with its prefix, once known
         self.window_in = FIRST_WINDOW
         self.held = 0  # bytes of memory that it has without asking
-        self.guest: Any = None  # in the room for large requests, if it is one
+        self.large_request: Any = None  # in the room for large requests, if it is one
 
         # The answer
         self.task: asyncio.Task[None] | None = None

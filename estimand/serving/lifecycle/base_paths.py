@@ -13,7 +13,7 @@ _SHOWN = 6
 
 
 @dataclass(frozen=True)
-class Found:
+class ModelAtPath:
     """The model behind a directory, and in `text` what was made of it."""
 
     name: str
@@ -22,13 +22,13 @@ class Found:
     version: int = 0  # 0 for the newest
 
 
-def find(directory: str) -> Found:
+def find(directory: str) -> ModelAtPath:
     """The one model that a directory stands for; ConfigError says what to give instead.
 
     That is the folder of its versions, one of these, or a model_dir with one export below.
     """
     if "://" in directory:
-        return Found(_name(directory.rstrip("/")), directory, f"the versions in {directory}")
+        return ModelAtPath(_name(directory.rstrip("/")), directory, f"the versions in {directory}")
     path = os.path.abspath(directory)
     if os.path.isfile(path):
         raise ConfigError(
@@ -42,12 +42,14 @@ def find(directory: str) -> Found:
         if not _is_number(number):
             raise ConfigError(_unnumbered(directory, path))
         base = os.path.dirname(path)
-        return Found(_name(base), base, f"version {int(number)} in {base}, no other", int(number))
+        return ModelAtPath(
+            _name(base), base, f"version {int(number)} in {base}, no other", int(number)
+        )
     if _has_versions(path):
-        return Found(_name(path), path, f"the newest version in {path}")
+        return ModelAtPath(_name(path), path, f"the newest version in {path}")
     exports = _exports_below(path)
     if len(exports) == 1:
-        return Found(_name(exports[0]), exports[0], f"the newest version in {exports[0]}")
+        return ModelAtPath(_name(exports[0]), exports[0], f"the newest version in {exports[0]}")
     if exports:
         which = "\n".join(f"  estimand serve {os.path.relpath(export)}" for export in exports)
         raise ConfigError(f"There are several models below {directory}. Give one:\n{which}")

@@ -26,7 +26,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core.errors import ConfigError
-from estimand.serving.batching.programs import Joins, Program
+from estimand.serving.batching.programs import JoinableShapes, Program
 from estimand.serving.models.servable import Signature, Slot
 from estimand.serving.status import StatusError, invalid
 
@@ -169,7 +169,7 @@ class CustomAdapter:
             return [_array(name, slot, answers[name]) for name, slot in wanted]
 
         rows_are_free = all(slot.shape and slot.shape[0] == -1 for slot in (*inputs, *outputs))
-        return Program(call, joins=Joins() if rows_are_free and self._may_join else None)
+        return Program(call, joins=JoinableShapes() if rows_are_free and self._may_join else None)
 
     def _answer(self, signature: str, inputs: dict[str, np.ndarray]) -> Mapping[str, Any]:
         try:

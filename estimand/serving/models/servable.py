@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.export.holding import Hold
-from estimand.serving.batching.programs import Joins, Program
+from estimand.serving.batching.programs import JoinableShapes, Program
 from estimand.serving.models import sessions
 from estimand.serving.models.sessions import LoadOptions
 from estimand.serving.protos import tensors
@@ -156,12 +156,14 @@ class Servable:
 
     def _joins(
         self, inputs: Sequence[Slot], outputs: Sequence[Slot], is_proven: bool
-    ) -> Joins | None:
+    ) -> JoinableShapes | None:
         if not inputs or not all(_has_free_rows(slot) for slot in (*inputs, *outputs)):
             return None
         if self._options.rows_are_independent:
-            return Joins()
-        return Joins(tuple((slot.shape or ())[1:] for slot in inputs)) if is_proven else None
+            return JoinableShapes()
+        return (
+            JoinableShapes(tuple((slot.shape or ())[1:] for slot in inputs)) if is_proven else None
+        )
 
     def _release_hold(self) -> None:
         if self._hold is not None:

@@ -114,7 +114,7 @@ class _Server:
         from estimand.serving.access.auth import Tokens
         from estimand.serving.access.certificates import Certificates
         from estimand.serving.access.connection_limits import ConnectionLimits, most_connections
-        from estimand.serving.access.room import Room
+        from estimand.serving.access.request_memory import RequestMemory
         from estimand.serving.metrics import Metrics
         from estimand.serving.process.worker import Handed
 
@@ -122,7 +122,7 @@ class _Server:
         self._say = say
         self._floods = floods or log_floods.Floods()
         self._metrics = Metrics()
-        self._room = Room(flags.max_pending_bytes)
+        self._memory = RequestMemory(flags.max_pending_bytes)
         self._connection_limits = ConnectionLimits(most_connections())
         self._tokens = Tokens(flags.auth_tokens_file) if flags.auth_tokens_file else None
         self._handed = Handed.take()
@@ -274,7 +274,7 @@ class _Server:
         server = self._grpc = LeanServer(
             table,
             Limits.of(flags),
-            room=self._room,
+            memory=self._memory,
             connection_limits=self._connection_limits,
             admission=self._tokens,
         )
@@ -314,13 +314,13 @@ class _Server:
             self._metrics,
             flags,
             lambda: self._serving,
-            self._room,
+            self._memory,
             self._large_json,
             admits=self._tokens.allow if self._tokens else None,
             refresh=self._members.refresh_metrics if self._members else None,
         )
         self._rest = RestServer(
-            api.start, RestLimits.of(flags), self._room, self._connection_limits
+            api.start, RestLimits.of(flags), self._memory, self._connection_limits
         )
         await self._rest.listen_on(listening, self._rest_tls.context() if self._rest_tls else None)
 

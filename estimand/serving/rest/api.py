@@ -12,7 +12,7 @@ from google.protobuf import json_format
 from tensorflow_serving.apis import get_model_metadata_pb2, model_pb2
 
 from estimand.serving.access.auth import CHALLENGES, Pairs
-from estimand.serving.access.room import Room
+from estimand.serving.access.request_memory import RequestMemory
 from estimand.serving.batching.replies import run_beside
 from estimand.serving.flags import Flags
 from estimand.serving.large_json.by_size import JsonBySize
@@ -53,7 +53,7 @@ class Api:
         metrics: Metrics,
         flags: Flags,
         is_serving: Callable[[], bool],
-        room: Room | None = None,
+        memory: RequestMemory | None = None,
         large: JsonBySize | None = None,
         admits: Callable[[Pairs], bool] | None = None,
         refresh: Callable[[], Awaitable[None]] | None = None,
@@ -68,7 +68,7 @@ class Api:
             manager,
             metrics,
             flags,
-            room or Room(flags.max_pending_bytes),
+            memory or RequestMemory(flags.max_pending_bytes),
             large or JsonBySize.of(flags),
         )
         self._routes: dict[tuple[bytes, bytes], tuple[Route, _Kind | None]] = {}

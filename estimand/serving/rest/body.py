@@ -1,11 +1,11 @@
-"""Bodies that do not come in one read: in time, and within the room for large requests."""
+"""Bodies that do not come in one read: in time, and within the memory for large requests."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Protocol
 
-from estimand.serving.access.room import Guest, Party, Room
+from estimand.serving.access.request_memory import ConnectionShare, LargeRequest, RequestMemory
 from estimand.serving.status import NUMBERS, StatusError
 
 _COMES_WITHOUT_ASKING = 65_536  # bytes; as much as HTTP/2 has for a stream
@@ -56,24 +56,29 @@ class Receiver(Protocol):
     def body_fails(self, error: StatusError) -> None: ...
 
 
-class Arrival(Guest):
+class Arrival(LargeRequest):
     """A body on its way. Its connection is told when to go on reading, and how it failed."""
 
-    __slots__ = ("_connection", "_held", "_room", "_size", "_timer", "_whole_size")
+    __slots__ = ("_connection", "_held", "_memory", "_size", "_timer", "_whole_size")
 
     def __init__(
-        self, connection: Receiver, party: Party, room: Room, whole_size: int, deadline: float
+        self,
+        connection: Receiver,
+        share: ConnectionShare,
+        memory: RequestMemory,
+        whole_size: int,
+        deadline: float,
     ) -> None:
         """`whole_size` is what it will have at most. StatusError if there is no room at all."""
-        super().__init__(party)
+        super().__init__(share)
         self._connection = connection
-        self._room = room
+        self._memory = memory
         self._size = 0
         self._whole_size = whole_size
         self._held = min(whole_size, _COMES_WITHOUT_ASKING)
         self._timer = asyncio.get_running_loop().call_at(deadline, self._late)
         try:
-            room.hold(self._held)
+            memory.hold(self._held)
         except StatusError:
             self.end()
             raise
@@ -82,23 +87,23 @@ class Arrival(Guest):
         """So many bytes have come in all."""
         grown, self._size = size - self._size, size
         if self.taken:
-            self._room.came(self, grown)
+            self._memory.came(self, grown)
         if size >= _COMES_WITHOUT_ASKING and not self.promised and not self.asks:
             if not self.taken:
-                self._room.enter(self, max(1, self._whole_size - size))
-            self._room.ask(self, self.next_piece(self._room.limit))
+                self._memory.enter(self, max(1, self._whole_size - size))
+            self._memory.ask(self, self.next_piece(self._memory.limit))
 
     def is_whole(self) -> None:
         self._timer.cancel()
         if self.taken:
-            self._room.is_whole(self)
+            self._memory.is_whole(self)
 
     def end(self) -> None:
         """Its memory is free."""
         self._timer.cancel()
-        self._room.release(self._held)
+        self._memory.release(self._held)
         self._held = 0
-        self._room.leave(self)
+        self._memory.leave(self)
 
     def may_send(self, size: int) -> None:
         self._connection.read_or_wait()

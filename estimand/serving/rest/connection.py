@@ -14,7 +14,7 @@ from typing import Any
 
 import httptools
 
-from estimand.serving.access.room import Party
+from estimand.serving.access.request_memory import ConnectionShare
 from estimand.serving.rest import body as bodies
 from estimand.serving.rest.body import Arrival
 from estimand.serving.rest.exchange import Exchange
@@ -39,7 +39,7 @@ class Connection(asyncio.Protocol):
         """`address` is that of a peer that was let in already."""
         self.shared = shared
         self._address = address
-        self.party = Party()
+        self.share = ConnectionShare()
         self._loop = shared.loop
         self.reader = RequestReader(self)
         self._arrival: Arrival | None = None
@@ -218,7 +218,7 @@ class Connection(asyncio.Protocol):
         if self._arrival is None:
             most, deadline = exchange.prediction.most_bytes, exchange.prediction.deadline
             try:
-                self._arrival = Arrival(self, self.party, self.shared.room, most, deadline)
+                self._arrival = Arrival(self, self.share, self.shared.memory, most, deadline)
             except StatusError as error:
                 self.body_fails(error)
                 return

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import httptools
 
-from estimand.serving.access.room import Party
+from estimand.serving.access.request_memory import ConnectionShare
 from estimand.serving.rest.body import Arrival
 from estimand.serving.rest.heads import HTML, JSON, Heads, error_body, lines
 from estimand.serving.status import StatusError
@@ -31,7 +31,7 @@ class Answering(Protocol):
     transport_is_closing: Callable[[], bool]
 
     @property
-    def party(self) -> Party: ...
+    def share(self) -> ConnectionShare: ...
 
     @property
     def shared(self) -> HasHeads: ...
@@ -127,7 +127,7 @@ class Exchange:
 
     @property
     def client(self) -> Any:
-        return self._connection.party
+        return self._connection.share
 
     def succeed(self, body: bytes) -> None:
         self.answer(200, body)

@@ -9,8 +9,8 @@ import ssl
 from collections.abc import Callable
 
 from estimand.serving.access.connection_limits import ConnectionLimits
-from estimand.serving.access.room import Room
-from estimand.serving.access.tls_door import TlsDoor
+from estimand.serving.access.request_memory import RequestMemory
+from estimand.serving.access.tls_acceptor import TlsAcceptor
 from estimand.serving.rest.connection import Connection
 from estimand.serving.rest.exchange import Exchange
 from estimand.serving.rest.shared import RestLimits, Shared
@@ -26,16 +26,16 @@ class RestServer:
         self,
         start: Callable[[Exchange], None],
         limits: RestLimits | None = None,
-        room: Room | None = None,
+        memory: RequestMemory | None = None,
         connection_limits: ConnectionLimits | None = None,
         tick_seconds: float = 1.0,
     ) -> None:
         loop = asyncio.get_running_loop()
         limits = limits or RestLimits()
         connection_limits = connection_limits or ConnectionLimits(limits.connections)
-        self.shared = Shared(loop, start, limits, room or Room(2**30), connection_limits)
+        self.shared = Shared(loop, start, limits, memory or RequestMemory(2**30), connection_limits)
         self._tick_seconds = tick_seconds
-        self._listening: list[asyncio.AbstractServer | TlsDoor] = []
+        self._listening: list[asyncio.AbstractServer | TlsAcceptor] = []
         self._timer: asyncio.TimerHandle | None = None
         self._tick()
 
@@ -43,7 +43,9 @@ class RestServer:
         """On a socket that listens already, and that other processes may share."""
         make = functools.partial(Connection, self.shared)
         if tls is not None:
-            self._listening.append(TlsDoor(end, tls, self.shared.connection_limits, make, _BACKLOG))
+            self._listening.append(
+                TlsAcceptor(end, tls, self.shared.connection_limits, make, _BACKLOG)
+            )
             return
         create = self.shared.loop.create_server
         self._listening.append(await create(make, sock=end, backlog=_BACKLOG))

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from tensorflow_serving.apis import input_pb2
 
-from estimand.serving.access.room import Guest, Room
+from estimand.serving.access.request_memory import LargeRequest, RequestMemory
 from estimand.serving.batching.batches import Arrays
 from estimand.serving.batching.replies import run_beside
 from estimand.serving.flags import Flags
@@ -40,7 +40,7 @@ class RestSettings:
 
     manager: Models
     metrics: Metrics
-    room: Room
+    memory: RequestMemory
     large: JsonBySize
     most_bytes: int
     timeout: float  # seconds, from the first byte of the request
@@ -48,12 +48,17 @@ class RestSettings:
 
     @classmethod
     def of(
-        cls, manager: Models, metrics: Metrics, flags: Flags, room: Room, large: JsonBySize
+        cls,
+        manager: Models,
+        metrics: Metrics,
+        flags: Flags,
+        memory: RequestMemory,
+        large: JsonBySize,
     ) -> RestSettings:
         return cls(
             manager,
             metrics,
-            room,
+            memory,
             large,
             flags.rest_api_max_body_bytes,
             flags.rest_api_timeout_in_ms / 1000,
@@ -64,7 +69,7 @@ class RestSettings:
 class RestPrediction(Prediction[PlanT]):
     """Made when the head of its request is there; `run` when the body is whole."""
 
-    __slots__ = ("_guest", "_is_zipped", "_route", "_settings", "arrival", "most_bytes")
+    __slots__ = ("_is_zipped", "_large_request", "_route", "_settings", "arrival", "most_bytes")
     entrypoint = "REST"
     deadline: float
 
@@ -83,7 +88,7 @@ class RestPrediction(Prediction[PlanT]):
         self._is_zipped = is_zipped
         self.most_bytes = most_bytes  # that the body will have
         self.arrival: Arrival | None = None  # whose memory it has
-        self._guest: Guest | None = None  # in the room, for what a large body becomes
+        self._large_request: LargeRequest | None = None  # for what a large body becomes
 
     @property
     def model(self) -> str:
@@ -138,18 +143,18 @@ class RestPrediction(Prediction[PlanT]):
 
     def grow(self, size: int) -> None:
         """StatusError if there is no room for so much more."""
-        if self._guest is None:
-            self._guest = Guest(self.client)
-        self._settings.room.grow(self._guest, size)
+        if self._large_request is None:
+            self._large_request = LargeRequest(self.client)
+        self._settings.memory.grow(self._large_request, size)
 
     def release(self) -> None:
         Prediction.release(self)
         if self.arrival is not None:
             self.arrival.end()
             self.arrival = None
-        if self._guest is not None:
-            self._settings.room.leave(self._guest)
-            self._guest = None
+        if self._large_request is not None:
+            self._settings.memory.leave(self._large_request)
+            self._large_request = None
 
 
 class RestPredict(RestPrediction[Plan]):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from estimand.serving.access.connection_limits import MOST, ConnectionLimits
-from estimand.serving.access.room import Room
+from estimand.serving.access.request_memory import RequestMemory
 from estimand.serving.flags import Flags
 from estimand.serving.rest.exchange import Exchange
 from estimand.serving.rest.heads import Heads
@@ -57,7 +57,7 @@ class Shared:
     loop: asyncio.AbstractEventLoop
     start: Callable[[Exchange], None]
     limits: RestLimits
-    room: Room
+    memory: RequestMemory
     connection_limits: ConnectionLimits = field(default_factory=lambda: ConnectionLimits(MOST))
     heads: Heads = field(default_factory=Heads)
     connections: set[Peer] = field(default_factory=set)
@@ -78,7 +78,7 @@ class Shared:
 
     def tick(self, now: float) -> None:
         self.heads.tick()
-        self.room.tick(now)
+        self.memory.tick(now)
         for connection in list(self.connections):
             connection.tick(now)
         self._forget_answers()
@@ -88,7 +88,7 @@ class Shared:
         waiting = [connection for connection in self.connections if connection.outgoing.unsent]
         unsent = sum([connection.outgoing.unsent for connection in waiting])
         waiting.sort(key=lambda one: one.outgoing.unsent_since, reverse=True)
-        while unsent > self.room.limit:
+        while unsent > self.memory.limit:
             slowest = waiting.pop()
             unsent -= slowest.outgoing.unsent
             slowest.abort()

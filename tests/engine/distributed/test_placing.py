@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from estimand.engine.distributed import placing
-from estimand.engine.running.subgraph import tensor
+from estimand.engine.rewriting.subgraph import tensor
 
 _SERVER = "/job:ps/task:0"
 _v1 = tf.compat.v1

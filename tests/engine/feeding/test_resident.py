@@ -16,7 +16,7 @@ from estimand.engine.checkpoints.api import CheckpointWriter
 from estimand.engine.feeding.feeder import Feeder, InputPosition
 from estimand.engine.feeding.in_order import InOrderFeeder, rows_in_order
 from estimand.engine.feeding.resident import ResidentFeeder, open_feeder, rows_of
-from estimand.inputs.memory import permutation
+from estimand.inputs import permutation
 
 _ROWS = 53
 _X = np.arange(_ROWS * 3, dtype="f").reshape(_ROWS, 3)

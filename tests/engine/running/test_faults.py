@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from estimand.core.errors import EstimandError, InputError
+from estimand.engine.rewriting.inlining import GraphCopy
 from estimand.engine.running import faults
-from estimand.engine.running.inlining import GraphCopy
 
 v1 = tf.compat.v1
 

@@ -13,7 +13,7 @@ from estimand.engine import block_mode
 from estimand.engine.running import gates
 from estimand.engine.running.compiled import PLAIN, SINGLE_THREAD
 from estimand.engine.tracing.trace import trace_model
-from estimand.engine.tracing.variables import VariableStore
+from estimand.engine.variables.store import VariableStore
 
 v1 = tf.compat.v1
 OUTSIDE = tf.Variable(0.0)

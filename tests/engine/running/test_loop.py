@@ -12,12 +12,12 @@ import pytest
 import tensorflow as tf
 
 from estimand.core.errors import ModelFnError
-from estimand.engine.checkpoints.save_policy import SavePolicy
-from estimand.engine.checkpoints.taking import CheckpointTaker, NoCheckpoints
 from estimand.engine.distribution import Stop, Team
 from estimand.engine.feeding.source import BatchSource
-from estimand.engine.running.interrupts import Interrupts
+from estimand.engine.interrupts import Interrupts
 from estimand.engine.running.loop import TrainingLoop
+from estimand.engine.saving.save_policy import SavePolicy
+from estimand.engine.saving.taking import CheckpointTaker, NoCheckpoints
 
 
 @dataclass

@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.engine.running import simplifying
+from estimand.engine.rewriting import simplifying
+from estimand.engine.rewriting.inlining import GraphCopy
+from estimand.engine.rewriting.op_kinds import call_tree
 from estimand.engine.running.compiled import PLAIN, SINGLE_THREAD, Compiled
-from estimand.engine.running.inlining import GraphCopy
-from estimand.engine.tracing.op_kinds import call_tree
 
 v1 = tf.compat.v1
 ROWS = np.random.RandomState(0).uniform(0, 255, (8, 12)).astype("float32")

@@ -11,7 +11,7 @@ import tensorflow as tf
 import estimand as est
 from estimand.core.errors import ModelFnError
 from estimand.engine.tracing.trace import Trace
-from estimand.engine.tracing.variables import VariableStore
+from estimand.engine.variables.store import VariableStore
 from tests import line
 from tests.line import v1
 

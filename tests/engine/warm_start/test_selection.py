@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from estimand.core.errors import EstimandError, WarmStartError
-from estimand.engine.tracing.variables import VariableStore
+from estimand.engine.variables.store import VariableStore
 from estimand.engine.warm_start import apply as ws
 
 KERNEL = np.arange(6, dtype=np.float32).reshape(2, 3) + 1

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import estimand as est
 from estimand.core.errors import ConfigError
-from estimand.engine.checkpoints.taking import CheckpointTaker, NoCheckpoints
+from estimand.engine.saving.taking import CheckpointTaker, NoCheckpoints
 from estimand.estimator.training.hooks import checkpoint_taker
 
 SPEC = est.EstimatorSpec("train", loss=tf.constant(0.0), train_op=tf.constant(0.0))

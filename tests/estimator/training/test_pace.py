@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from estimand.engine.progress.progress import Progress
 from estimand.engine.running import loop
-from estimand.evaluation import evaluate
+from estimand.evaluation import evaluation_loop
 from tests.line import batches, endless, estimator
 
 
@@ -36,7 +36,7 @@ def of_unknown_length() -> tf.data.Dataset:
 def test_an_evaluation_of_unknown_length_is_counted(
     tmp_path: Path, news: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluate, "time", each_call_takes(0.25))
+    monkeypatch.setattr(evaluation_loop, "time", each_call_takes(0.25))
     estimator(tmp_path).evaluate(of_unknown_length)
     assert news == [1, 3, 7, 15, 31]  # and inside of the next call the 32 batches end
 
@@ -44,7 +44,7 @@ def test_an_evaluation_of_unknown_length_is_counted(
 def test_slow_batches_of_an_evaluation_are_told_one_by_one(
     tmp_path: Path, news: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluate, "time", each_call_takes(1.0))
+    monkeypatch.setattr(evaluation_loop, "time", each_call_takes(1.0))
     estimator(tmp_path).evaluate(endless, steps=4)
     assert news == [1, 2, 3, 4]
 
@@ -52,7 +52,7 @@ def test_slow_batches_of_an_evaluation_are_told_one_by_one(
 def test_the_next_evaluation_goes_on_with_the_pace_of_the_last(
     tmp_path: Path, news: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluate, "time", each_call_takes(0.0))
+    monkeypatch.setattr(evaluation_loop, "time", each_call_takes(0.0))
     made = estimator(tmp_path)
     made.evaluate(lambda: batches().repeat(50))
     assert news == [1, 5, 21, 85, 100]

@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from estimand.core.errors import InputError
-from estimand.inputs import csv_input_fn
-from estimand.inputs.memory import permutation
+from estimand.inputs import csv_input_fn, permutation
 from tests.inputs.reading import batches, call
 
 TABLE = 'age,name,score,rich\n31,Ann,0.5,0\n47,"Bo, the old",1e3,1\n5,,-7.25,0\n'

@@ -14,7 +14,7 @@ from google.protobuf import text_format
 from estimand.serving.batching import lane as batching
 from estimand.serving.batching.batches import BatchSettings, Task
 from estimand.serving.batching.lane import Lane, Waiting
-from estimand.serving.batching.programs import Joins, Program
+from estimand.serving.batching.programs import JoinableShapes, Program
 from estimand.serving.batching.replies import Promise
 from estimand.serving.protos.text_protos import batching_parameters
 from estimand.serving.status import StatusError
@@ -38,7 +38,7 @@ class Calls:
 
 def run(calls, requests, settings=None, deadlines=None, limit=1000, repeat=1, **program):
     """The answers to requests that come at the same time; errors are answers too."""
-    program = Program(calls, **{"joins": Joins(), **program})
+    program = Program(calls, **{"joins": JoinableShapes(), **program})
 
     async def main():
         with ThreadPoolExecutor(4) as pool:
@@ -204,7 +204,7 @@ def test_parameters_that_make_no_sense_are_refused(text: str) -> None:
 
 def test_while_a_batch_runs_a_smaller_one_waits_to_grow() -> None:
     calls = Calls(seconds=0.2)
-    program = Program(calls, joins=Joins())
+    program = Program(calls, joins=JoinableShapes())
 
     async def main() -> list:
         with ThreadPoolExecutor(4) as pool:
@@ -222,7 +222,7 @@ def test_while_a_batch_runs_a_smaller_one_waits_to_grow() -> None:
 
 def test_while_a_batch_runs_a_larger_one_begins() -> None:
     calls = Calls(seconds=0.2)
-    program = Program(calls, joins=Joins())
+    program = Program(calls, joins=JoinableShapes())
     began: list[int] = []
 
     async def main() -> None:
@@ -244,7 +244,7 @@ def test_those_who_were_answered_last_are_waited_for_a_moment(
 ) -> None:
     monkeypatch.setattr(batching, "_MOST_PATIENCE", 0.1)  # this machine may be busy
     calls = Calls(seconds=0.08)
-    program = Program(calls, joins=Joins())
+    program = Program(calls, joins=JoinableShapes())
 
     async def main() -> None:
         with ThreadPoolExecutor(4) as pool:
@@ -284,7 +284,7 @@ class Noted:
 
 def test_a_quick_program_is_run_at_once_for_who_asks_so() -> None:
     calls = Calls()
-    program = Program(calls, joins=Joins())
+    program = Program(calls, joins=JoinableShapes())
 
     async def main() -> tuple[list, list]:
         with ThreadPoolExecutor(1) as pool:
@@ -314,7 +314,7 @@ def test_a_first_request_that_fails_does_not_hold_up_a_smaller_one() -> None:
 
     async def main() -> None:
         with ThreadPoolExecutor(1) as pool:
-            program = Program(Calls(function), joins=Joins())
+            program = Program(Calls(function), joins=JoinableShapes())
             lane = Lane(program, BatchSettings(), pool, Waiting(10))
             with pytest.raises(StatusError, match="too many"):
                 await lane.run([rows(1, 2, 3)])
@@ -344,7 +344,7 @@ def test_a_row_that_is_wider_than_all_before_is_not_run_in_the_event_loop(
 
     async def main() -> None:
         with ThreadPoolExecutor(1) as pool:
-            program = Program(call, joins=Joins())
+            program = Program(call, joins=JoinableShapes())
             lane = Lane(program, BatchSettings(), pool, Waiting(100))
             for array in [narrow] * 20 + [wide]:
                 promise: Promise = Promise()

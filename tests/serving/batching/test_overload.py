@@ -16,7 +16,7 @@ from estimand.serving.batching import lane as batching
 from estimand.serving.batching.batches import BatchSettings, Task
 from estimand.serving.batching.lane import Lane, Waiting
 from estimand.serving.batching.pace import Pace
-from estimand.serving.batching.programs import Joins, Program
+from estimand.serving.batching.programs import JoinableShapes, Program
 from estimand.serving.batching.turns import Turns
 from estimand.serving.lean.headers import PUSHBACK, trailers
 from estimand.serving.rest.exchange import retry_after
@@ -66,7 +66,7 @@ class Street:
         self._pool = pool
         self._waiting = waiting
 
-    def lane(self, joins: Joins | None = None) -> Lane:
+    def lane(self, joins: JoinableShapes | None = None) -> Lane:
         return Lane(Program(self.gate, joins=joins), BatchSettings(), self._pool, self._waiting)
 
     def ask(self, lane: Lane, client: str, count: int = 1, deadline: float | None = None) -> int:
@@ -183,7 +183,7 @@ def test_a_client_whom_others_pass_waits_for_turns_of_its_own() -> None:
 
 def test_clients_take_turns_where_requests_are_joined_too() -> None:
     async def act(street: Street) -> None:
-        lane = street.lane(Joins())
+        lane = street.lane(JoinableShapes())
         lane.settings = BatchSettings(max_rows=2)
         await begun(street, lane)
         street.ask(lane, "flood", 6)

@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf import text_format
 
 from estimand.core.errors import ConfigError
-from estimand.serving.access.room import Room
+from estimand.serving.access.request_memory import RequestMemory
 from estimand.serving.batching.replies import Promise
 from estimand.serving.grpc.face import GrpcFace
 from estimand.serving.json import examples as json_examples
@@ -138,8 +138,8 @@ class Http2Frames(Target):
             await asyncio.sleep(0)
         if connection.streams or connection.sender.unsent or shared.connections:
             raise Finding("something of the connection is left")
-        if shared.room.taken or shared.room.held:
-            raise Finding(f"memory is left: {shared.room.taken}, {shared.room.held}")
+        if shared.memory.taken or shared.memory.held:
+            raise Finding(f"memory is left: {shared.memory.taken}, {shared.memory.held}")
         if Code.INTERNAL_ERROR in _farewells(bytes(transport.written)):
             raise Finding("the connection ended with INTERNAL_ERROR")
 
@@ -166,10 +166,10 @@ class Http1Bytes(Target):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        room = Room(world.flags.max_pending_bytes)
-        api = Api(world.manager, world.metrics, world.flags, lambda: True, room)
+        memory = RequestMemory(world.flags.max_pending_bytes)
+        api = Api(world.manager, world.metrics, world.flags, lambda: True, memory)
         limits = RestLimits(header_bytes=8192, body_bytes=world.flags.rest_api_max_body_bytes)
-        self._shared = RestShared(world.loop, api.start, limits, room)
+        self._shared = RestShared(world.loop, api.start, limits, memory)
 
     def __call__(self, data: bytes) -> None:
         size = (1 << 20, 1, 50, 1000)[data[0] & 3]
@@ -180,10 +180,10 @@ class Http1Bytes(Target):
         self.world.check_log()
         if self._shared.connections:
             raise Finding("something of the connection is left")
-        room, ends = self._shared.room, time.monotonic() + 10.0
-        while room.taken or room.held:  # a model may still run for who is gone
+        memory, ends = self._shared.memory, time.monotonic() + 10.0
+        while memory.taken or memory.held:  # a model may still run for who is gone
             if time.monotonic() > ends:
-                raise Finding(f"memory is left: {room.taken}, {room.held}")
+                raise Finding(f"memory is left: {memory.taken}, {memory.held}")
             self.world.run(asyncio.sleep(0.001))
         if b"HTTP/1.1 500" in transport.written:
             raise Finding(bytes(transport.written[:2000]).decode("latin-1"))

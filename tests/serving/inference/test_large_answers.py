@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from estimand.serving.access.room import Room
+from estimand.serving.access.request_memory import RequestMemory
 from estimand.serving.batching.replies import Promise
 from estimand.serving.grpc import prediction as prediction_module
 from estimand.serving.grpc.prediction import GrpcPrediction, PredictSettings
@@ -39,7 +39,7 @@ def asked(kind: str, reply: Any) -> Any:
         made: type[GrpcPrediction[Any]] = getattr(prediction_module, kind)
         return made(PredictSettings(models, Metrics(), False, False), b"", None, reply)
     large: Any = None
-    settings = RestSettings(models, Metrics(), Room(2**30), large, 2**20, 60.0, False)
+    settings = RestSettings(models, Metrics(), RequestMemory(2**30), large, 2**20, 60.0, False)
     reply.began = asyncio.get_running_loop().time()
     return RestRegress(settings, Route("m", None, None, "regress"), reply, False, 2**20)
 

@@ -76,11 +76,11 @@ def test_a_request_that_is_refused_has_no_memory_while_its_answer_waits() -> Non
         too_large = b"\0" + frames.pack_u32(2**21) + bytes(1000)
         raw.send(raw.opening(1), frame(DATA, 0, 1, b"\0"))
         assert said_until_now(raw) == []
-        room = running.server._shared.room
-        assert room.held > 0
+        memory = running.server._shared.memory
+        assert memory.held > 0
         raw.send(frame(DATA, 0, 1, too_large[1:]))
         assert said_until_now(raw) == []
-        assert (room.held, room.taken) == (0, 0)
+        assert (memory.held, memory.taken) == (0, 0)
 
 
 def test_a_refusal_that_nobody_waits_for_is_forgotten() -> None:

@@ -130,7 +130,7 @@ def test_damaged_frames() -> None:
             await one(shared)
         await asyncio.sleep(0)
         assert not shared.connections
-        assert (shared.room.taken, shared.room.held) == (0, 0)
+        assert (shared.memory.taken, shared.memory.held) == (0, 0)
         assert len(asyncio.all_tasks()) == 1
 
     asyncio.run(main())

@@ -167,8 +167,8 @@ def test_large_requests_wait_for_room() -> None:
             other.send(frame(DATA, 0 if rest else END_STREAM, 1, bytes(part)))
         other.send(frames.window_update(0, 2**20), frames.window_update(1, 2**20))
         assert other.answer(1)[1] == b"\0" + frames.pack_u32(size) + bytes(size)
-        assert running.server._shared.room.taken == 0
-        assert running.server._shared.room.held == 0
+        assert running.server._shared.memory.taken == 0
+        assert running.server._shared.memory.held == 0
 
 
 def test_a_request_that_announces_much_and_sends_little_holds_little() -> None:
@@ -178,7 +178,7 @@ def test_a_request_that_announces_much_and_sends_little_holds_little() -> None:
         for stream in (1, 3, 5):
             raw.send(raw.opening(stream), frame(DATA, 0, stream, start))
             raw.until(frames.WINDOW_UPDATE, stream)
-        assert running.server._shared.room.taken == 3 * 2**20
+        assert running.server._shared.memory.taken == 3 * 2**20
         with grpc.insecure_channel(f"127.0.0.1:{running.port}", UNBOUNDED) as channel:
             body = bytes(6 * 2**20)
             assert channel.unary_unary("/fake.Fake/Echo")(body, timeout=20) == body
@@ -195,12 +195,12 @@ def test_a_connection_is_promised_no_more_than_it_can_send_soon() -> None:
             raw.send(raw.opening(stream), frame(DATA, 0, stream, start))
         raw.send(raw.call(41, b"a"))
         assert raw.answer(41)[0]["grpc-status"] == "0"
-        assert running.server._shared.room.taken <= 5 * 2**20
+        assert running.server._shared.memory.taken <= 5 * 2**20
 
 
 def test_a_request_that_comes_slowly_goes_when_others_wait_for_its_room() -> None:
     with connected(Limits(pending_bytes=2**20)) as (running, raw), Raw(running.port) as other:
-        running.server._shared.room._patience = 0.1
+        running.server._shared.memory._patience = 0.1
         start = b"\0" + frames.pack_u32(2 * 2**20) + bytes(16_000)
         raw.send(raw.opening(1), frame(DATA, 0, 1, start))
         raw.until(frames.WINDOW_UPDATE, 1)
@@ -236,7 +236,7 @@ def test_many_unfinished_requests_do_not_fill_the_memory() -> None:
         raw.send(*[frames.reset(stream, frames.Code.CANCEL) for stream in range(1, 13, 2)])
         raw.send(raw.opening(21), frame(DATA, 0, 21, b"\0\0\0\0\x03a"), frame(DATA, 1, 21, b"bc"))
         assert raw.answer(21)[1] == b"\0\0\0\0\x03abc"
-        assert running.server._shared.room.held == 0
+        assert running.server._shared.memory.held == 0
 
 
 def test_a_request_larger_than_all_room_gets_in_alone() -> None:

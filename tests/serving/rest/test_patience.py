@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from estimand.serving.access.room import Room
+from estimand.serving.access.request_memory import RequestMemory
 from estimand.serving.rest.exchange import Exchange
 from estimand.serving.rest.listener import RestServer
 from estimand.serving.rest.shared import RestLimits
@@ -39,15 +39,17 @@ def start(exchange: Exchange) -> None:
 class Running:
     """A server in a thread of its own."""
 
-    def __init__(self, limits: RestLimits, room: Room, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, limits: RestLimits, memory: RequestMemory, tls: ssl.SSLContext | None = None
+    ) -> None:
         self._tls = tls
         self._ready = threading.Event()
-        self._thread = threading.Thread(target=asyncio.run, args=(self._main(limits, room),))
+        self._thread = threading.Thread(target=asyncio.run, args=(self._main(limits, memory),))
         self._thread.start()
         assert self._ready.wait(20)
 
-    async def _main(self, limits: RestLimits, room: Room) -> None:
-        self.server = RestServer(start, limits, room, tick_seconds=0.05)
+    async def _main(self, limits: RestLimits, memory: RequestMemory) -> None:
+        self.server = RestServer(start, limits, memory, tick_seconds=0.05)
         listening = socket.create_server(("127.0.0.1", 0))
         self.port = listening.getsockname()[1]
         await self.server.listen_on(listening, self._tls)
@@ -77,7 +79,7 @@ class Running:
 
 @pytest.fixture
 def running() -> Iterator[Running]:
-    made = Running(LIMITS, Room(2**30))
+    made = Running(LIMITS, RequestMemory(2**30))
     yield made
     made.stop()
 
@@ -114,7 +116,7 @@ def test_who_takes_an_answer_slowly_gets_all_of_it(running: Running, more: str) 
 
 def test_answers_that_are_not_taken_are_no_more_than_there_is_room_for() -> None:
     patient = RestLimits(answer_seconds=1000.0)
-    running = Running(patient, Room(LARGE * 5 // 2))  # the kernel holds up to 4 MB of each
+    running = Running(patient, RequestMemory(LARGE * 5 // 2))  # the kernel holds up to 4 MB of each
     clients = [running.connect() for _ in range(6)]
     try:
         for client in clients:
@@ -207,7 +209,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     certificates.write_certificate(folder, "server")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(folder / "server.crt", folder / "server.key")
-    made = Running(LIMITS, Room(2**30), tls)
+    made = Running(LIMITS, RequestMemory(2**30), tls)
     yield made
     made.stop()
 

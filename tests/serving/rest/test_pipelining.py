@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from typing import Any
 
-from estimand.serving.access.room import Room
+from estimand.serving.access.request_memory import RequestMemory
 from estimand.serving.rest.connection import Connection
 from estimand.serving.rest.exchange import Exchange
 from estimand.serving.rest.shared import RestLimits, Shared
@@ -65,7 +65,7 @@ def start(exchange: Exchange) -> None:
 
 
 def connected() -> tuple[Connection, Wire]:
-    shared = Shared(asyncio.get_running_loop(), start, RestLimits(), Room(2**30))
+    shared = Shared(asyncio.get_running_loop(), start, RestLimits(), RequestMemory(2**30))
     connection, wire = Connection(shared), Wire()
     connection.connection_made(wire)
     return connection, wire

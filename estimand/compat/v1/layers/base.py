@@ -25,7 +25,7 @@ from estimand.compat.v1.layers.errors import LayerError, LayerTypeError
 from estimand.compat.v1.layers.input_spec import InputSpec, check_inputs
 from estimand.compat.v1.layers.scopes import LayerScope, scope_name_of, snake_case
 from estimand.compat.v1.layers.variables import get_or_create, parts
-from estimand.engine.eager import writes as eager_writes
+from estimand.engine.variables import eager_writes as eager_writes
 
 v1 = tf.compat.v1
 
