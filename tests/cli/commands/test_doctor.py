@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from estimand.cli import doctor
+from estimand.cli.commands import doctor
 from estimand.cli.main import main
 
 REPOSITORY = Path(__file__).resolve().parents[2]
