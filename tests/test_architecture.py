@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,14 @@ def test_drawing_has_each_folder_of_the_package_and_no_other() -> None:
     assert folders - set(re.findall(r"\b[a-z]+\b", drawing)) == set()
     layers = set(re.findall(r"^ {3}([a-z]+) ", drawing, flags=re.M))
     assert len(layers) > 8 and layers - folders == set()
+
+
+def test_layers_of_the_engine_are_those_of_the_contract() -> None:
+    contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (contract,) = [c for c in contracts["contracts"] if c.get("containers") == ["estimand.engine"]]
+    drawing = ARCHITECTURE.partition("The engine has layers")[2].split("```")[1]
+    drawn = [re.findall(r"^ {3}([a-z_]+(?:, [a-z_]+)*)", line) for line in drawing.splitlines()]
+    told = [name for names in drawn if names for name in names[0].split(", ")]
+    kept = [name for layer in contract["layers"] for name in layer.split(" | ")]
+    assert sorted(told) == sorted(kept)
+    assert [name for name in told if name in kept[:9]] == kept[:9]  # from the top down

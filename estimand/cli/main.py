@@ -15,7 +15,7 @@ from estimand.core.version import __version__
 _VERBOSE = "ESTIMAND_VERBOSE"
 ENTRIES = {
     "board": Entry(
-        "estimand.cli.board:board",
+        "estimand.cli.commands.board:board",
         "Show trainings in TensorBoard, with more than their curves.",
         (
             "estimand board runs",
@@ -24,7 +24,7 @@ ENTRIES = {
         ),
     ),
     "checkpoint": Entry(
-        "estimand.cli.checkpoint:checkpoint",
+        "estimand.cli.commands.checkpoint:checkpoint",
         "Look into checkpoints, compare them, convert their names.",
         {
             "show": (
@@ -42,7 +42,7 @@ ENTRIES = {
         },
     ),
     "convert": Entry(
-        "estimand.cli.convert:convert",
+        "estimand.cli.commands.convert:convert",
         "Make one file of an exported model: TFLite, ONNX, frozen.",
         (
             "estimand convert runs/census/export/best --to tflite --out census.tflite",
@@ -50,7 +50,7 @@ ENTRIES = {
         ),
     ),
     "data-service": Entry(
-        "estimand.cli.data_service:data_service",
+        "estimand.cli.commands.data_service:data_service",
         "Prepare input in other processes, by tf.data's service.",
         {
             "dispatcher": ("estimand data-service dispatcher --port 5050",),
@@ -59,12 +59,12 @@ ENTRIES = {
         },
     ),
     "doctor": Entry(
-        "estimand.cli.doctor:doctor",
+        "estimand.cli.commands.doctor:doctor",
         "Check this machine: versions, extras, GPUs, threads, disk.",
         ("estimand doctor", "estimand doctor --thorough"),
     ),
     "eval": Entry(
-        "estimand.cli.eval:evaluate",
+        "estimand.cli.commands.eval:evaluate",
         "Evaluate checkpoints of the model that a program makes.",
         (
             "estimand eval program.py",
@@ -72,7 +72,7 @@ ENTRIES = {
         ),
     ),
     "explain": Entry(
-        "estimand.cli.explain:explain",
+        "estimand.cli.commands.explain:explain",
         "Say which columns an exported model relies on.",
         (
             "estimand explain runs/census/export/best rows.csv --label income",
@@ -80,12 +80,12 @@ ENTRIES = {
         ),
     ),
     "label": Entry(
-        "estimand.cli.label:label",
+        "estimand.cli.commands.label:label",
         "Name what a retrained model sees in images.",
         ("estimand label --model runs/flowers rose.jpg", "estimand label --model m --json *.jpg"),
     ),
     "launch": Entry(
-        "estimand.cli.launch:launch",
+        "estimand.cli.commands.launch:launch",
         "Run a program as a cluster, here or on Kubernetes.",
         (
             "estimand launch --workers 2 program.py --steps 1000",
@@ -95,7 +95,7 @@ ENTRIES = {
         ),
     ),
     "migrate": Entry(
-        "estimand.cli.migrate:migrate",
+        "estimand.cli.commands.migrate:migrate",
         "Say what of tf.estimator code runs as it is.",
         {
             "check": ("estimand migrate check src/", "estimand migrate check old.py --all"),
@@ -103,12 +103,12 @@ ENTRIES = {
         },
     ),
     "new": Entry(
-        "estimand.cli.new:new",
+        "estimand.cli.commands.new:new",
         "Write a small project that trains, tests and serves.",
         ("estimand new demo", "estimand new work/churn"),
     ),
     "predict": Entry(
-        "estimand.cli.predict:predict",
+        "estimand.cli.commands.predict:predict",
         "Answer the rows of a file, or of many, with an exported model.",
         (
             "estimand predict runs/census/export/best --input rows.csv",
@@ -117,7 +117,7 @@ ENTRIES = {
         ),
     ),
     "query": Entry(
-        "estimand.cli.query:query",
+        "estimand.cli.commands.query:query",
         "Ask a model server, with the rows of a file.",
         (
             "estimand query localhost:8500 census",
@@ -126,7 +126,7 @@ ENTRIES = {
         ),
     ),
     "records": Entry(
-        "estimand.cli.records:records",
+        "estimand.cli.commands.records:records",
         "Make, look into and check TFRecord files.",
         {
             "make": (
@@ -140,7 +140,7 @@ ENTRIES = {
         },
     ),
     "report": Entry(
-        "estimand.cli.report:report",
+        "estimand.cli.commands.report:report",
         "Write a page with pictures of one or several trainings.",
         (
             "estimand report runs/census",
@@ -149,17 +149,17 @@ ENTRIES = {
         ),
     ),
     "retrain": Entry(
-        "estimand.cli.retrain:retrain",
+        "estimand.cli.commands.retrain:retrain",
         "Train a classifier of images on top of a Keras network.",
         ("estimand retrain --images flowers/ --base mobilenet.keras --out runs/flowers",),
     ),
     "run": Entry(
-        "estimand.cli.run:run",
+        "estimand.cli.commands.run:run",
         "Run a program written for tf.estimator, as it is.",
         ("estimand run old_program.py --steps=1000", "estimand run --v1 old_program.py"),
     ),
     "serve": Entry(
-        "estimand.cli.serve:serve",
+        "estimand.cli.commands.serve:serve",
         "Serve exported models over gRPC and REST.",
         (
             "estimand serve runs/census/export/best",
@@ -168,12 +168,12 @@ ENTRIES = {
         ),
     ),
     "show": Entry(
-        "estimand.cli.show:show",
+        "estimand.cli.commands.show:show",
         "Say what an exported model takes and answers.",
         ("estimand show runs/census/export/best", "estimand show runs/census/export/best --json"),
     ),
     "sweep": Entry(
-        "estimand.cli.sweep:sweep",
+        "estimand.cli.commands.sweep:sweep",
         "Search good parameters of the model that a program makes.",
         (
             "estimand sweep program.py --param params.units=16,32,64 --method grid",
@@ -181,7 +181,7 @@ ENTRIES = {
         ),
     ),
     "train": Entry(
-        "estimand.cli.train:train",
+        "estimand.cli.commands.train:train",
         "Train and evaluate the model that a program makes.",
         (
             "estimand train program.py",

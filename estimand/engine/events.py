@@ -83,14 +83,14 @@ class EventWriter:
             summary.value.add(tag=tag, simple_value=float(values[tag]))
         self._add(_Event(summary=summary), step)
 
-    def summary(self, summary: Any, step: int) -> None:
+    def summary(self, summary: tf.compat.v1.Summary, step: int) -> None:
         """Records a v1 `Summary`: the message itself, or its bytes as a summary op returns them."""
         content = summary if isinstance(summary, bytes) else summary.SerializeToString()
         copy = _Summary.FromString(content)  # The writer removes plugin data it has seen before.
         with self._lock, self._explained():
             self.file_writer.add_summary(copy, int(step))
 
-    def graph(self, graph_def: Any, step: int = 0) -> None:
+    def graph(self, graph_def: tf.compat.v1.GraphDef, step: int = 0) -> None:
         """Records a `GraphDef` for the graph view of TensorBoard."""
         self._add(_Event(graph_def=graph_def.SerializeToString()), step)
 
@@ -153,7 +153,7 @@ class EventWriter:
                 finally:
                     writer._lock.release()
 
-    def _add(self, event: Any, step: int) -> None:
+    def _add(self, event: tf.compat.v1.Event, step: int) -> None:
         event.wall_time = time.time()
         event.step = int(step)
         with self._lock, self._explained():

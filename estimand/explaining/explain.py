@@ -34,8 +34,10 @@ class Explanation:
     base: np.ndarray | None = None  # of each row: the answer if nothing were known
 
     def __str__(self) -> str:
-        width = max(len(one.column) for one in self.ranking)
-        lines = [f"{one.column:<{width}}  {one.loss:.4g}" for one in self.ranking]
+        width = max(len(importance.column) for importance in self.ranking)
+        lines = [
+            f"{importance.column:<{width}}  {importance.loss:.4g}" for importance in self.ranking
+        ]
         return "\n".join([self.what, *lines])
 
 
@@ -75,7 +77,7 @@ def explain(
     >>> columns = [est.feature_column.numeric_column(name) for name in ("a", "b")]
     >>> model = est.LinearRegressor(columns, optimizer="Adam").train(read, max_steps=50)
     >>> explanation = est.explain(model, {"a": x[:, 0], "b": x[:, 1]}, labels=3 * x[:, 0])
-    >>> [one.column for one in explanation.ranking]
+    >>> [importance.column for importance in explanation.ranking]
     ['a', 'b']
     """
     if method not in _METHODS:
@@ -195,7 +197,7 @@ def _shapley(
         Importance(column, float(np.abs(v).mean()), float(v.min()), float(v.max()))
         for column, v in zip(names, values.T, strict=True)
     ]
-    ranking.sort(key=lambda one: -one.loss)
+    ranking.sort(key=lambda importance: -importance.loss)
     what = f"mean size of what the column adds to {name!r}"
     return Explanation(what, ranking, names, values, base)
 

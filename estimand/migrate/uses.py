@@ -52,12 +52,12 @@ class SourceUses:
 def find_uses(source: str) -> SourceUses:
     """The uses in a source text; those that are only tried do not count.
 
-    >>> found = find_uses('''
+    >>> source_uses = find_uses('''
     ... import tensorflow as tf
     ... layers = tf.layers
     ... y = layers.dense(tf.ones([1]), 2)
     ... ''')
-    >>> [(use.line, use.target.path) for use in found.uses[1:]]
+    >>> [(use.line, use.target.path) for use in source_uses.uses[1:]]
     [(3, 'tensorflow.layers'), (4, 'tensorflow.layers.dense'), (4, 'tensorflow.ones')]
 
     Raises:
@@ -66,15 +66,15 @@ def find_uses(source: str) -> SourceUses:
     tree = ast.parse(source)
     finder = _Finder(tree)
     finder.visit_scope(tree.body, [])
-    finder.found.uses.sort(key=lambda use: (use.line, use.target.path))
-    return finder.found
+    finder.source_uses.uses.sort(key=lambda use: (use.line, use.target.path))
+    return finder.source_uses
 
 
 class _Finder(ast.NodeVisitor):
     """Walks one scope after the other; `_scopes` has what each binds, innermost last."""
 
     def __init__(self, tree: ast.Module) -> None:
-        self.found = SourceUses(tree)
+        self.source_uses = SourceUses(tree)
         self._scopes: list[dict[str, Target | None]] = []
 
     def visit_scope(self, body: list[ast.stmt], arguments: list[str]) -> None:
@@ -109,7 +109,7 @@ class _Finder(ast.NodeVisitor):
     def _note_made(self, name: str, value: ast.expr) -> None:
         callee = self._target(value.func) if isinstance(value, ast.Call) else None
         if callee is not None:
-            self.found.made_by.setdefault(name, callee)
+            self.source_uses.made_by.setdefault(name, callee)
 
     def _target(self, node: ast.AST) -> Target | None:
         if isinstance(node, ast.Name):
@@ -160,7 +160,7 @@ class _Finder(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         target = self._target(node.func)
         if target is not None:
-            self.found.callee[node] = target
+            self.source_uses.callee[node] = target
         self.generic_visit(node)
 
     def visit_Try(self, node: ast.Try) -> None:
@@ -177,7 +177,7 @@ class _Finder(ast.NodeVisitor):
             self.generic_visit(node)
 
     def _note(self, target: Target, line: int, text: str) -> None:
-        self.found.uses.append(Use(target, line, text))
+        self.source_uses.uses.append(Use(target, line, text))
 
 
 # ------------------------------------------------------------------ imports

@@ -160,10 +160,12 @@ def weights(largest: Sequence[Weight]) -> Any:
     """What a linear model adds for each value, the largest at the top."""
     go = _graph_objects()
     shown = list(reversed(largest))
-    labels = [f"{one.column} {one.value}".strip() for one in shown]
-    colours = [COLOURS[0] if one.weight >= 0 else COLOURS[1] for one in shown]
+    labels = [f"{weight.column} {weight.value}".strip() for weight in shown]
+    colours = [COLOURS[0] if weight.weight >= 0 else COLOURS[1] for weight in shown]
     figure = go.Figure(
-        go.Bar(x=[one.weight for one in shown], y=labels, orientation="h", marker_color=colours)
+        go.Bar(
+            x=[weight.weight for weight in shown], y=labels, orientation="h", marker_color=colours
+        )
     )
     figure.update_yaxes(type="category")
     return _laid_out(figure, x="weight", height=max(220, 60 + 22 * len(shown)))

@@ -59,15 +59,15 @@ def of_linear_model(model_dir: str, columns: Mapping[str, Any]) -> list[Weight]:
     Args:
       columns: feature columns by name, which know what the rows of their weights stand for.
     """
-    found = []
+    weights = []
     for name, values in _read(model_dir):
         if (match := _OF_COLUMN.match(name)) and values.ndim == 2:
             column = match[1]
             values_of = _values(columns.get(column), len(values))
             for (row, output), weight in np.ndenumerate(values):
                 of_class = f" → class {output}" if values.shape[1] > 1 else ""
-                found.append(Weight(column, values_of[row] + of_class, float(weight)))
-    return sorted(found, key=lambda one: -abs(one.weight))
+                weights.append(Weight(column, values_of[row] + of_class, float(weight)))
+    return sorted(weights, key=lambda weight: -abs(weight.weight))
 
 
 def columns_of(settings: Iterable[Any]) -> dict[str, Any]:

@@ -52,8 +52,12 @@ class MLflow:
             self._client.update_run(run_id, status="RUNNING")
             self._run = run_id
             return run_id
-        found = self._client.get_experiment_by_name(self.experiment)
-        where = found.experiment_id if found else self._client.create_experiment(self.experiment)
+        experiment = self._client.get_experiment_by_name(self.experiment)
+        where = (
+            experiment.experiment_id
+            if experiment
+            else self._client.create_experiment(self.experiment)
+        )
         self._run = self._client.create_run(where, run_name=name).info.run_id
         return self._run
 

@@ -27,9 +27,9 @@ def rows(study: Any) -> list[dict[str, Any]]:
     0.25
     """
     sign = 1 if study.direction.name == "MINIMIZE" else -1
-    found = [_row(trial) for trial in study.get_trials(deepcopy=False)]
+    trials = [_row(trial) for trial in study.get_trials(deepcopy=False)]
     worst = float("inf")
-    return sorted(found, key=lambda row: worst if row["value"] is None else sign * row["value"])
+    return sorted(trials, key=lambda row: worst if row["value"] is None else sign * row["value"])
 
 
 def _row(trial: Any) -> dict[str, Any]:
@@ -55,9 +55,9 @@ def as_text(study: Any) -> str:
     trial     state  value  step  seconds  units
         1  complete   0.25   100      1.4     16
     """
-    found = rows(study)
-    names = list(dict.fromkeys(name for row in found for name in row))
-    cells = [names, *([_text(row.get(name)) for name in names] for row in found)]
+    trials = rows(study)
+    names = list(dict.fromkeys(name for row in trials for name in row))
+    cells = [names, *([_text(row.get(name)) for name in names] for row in trials)]
     widths = [max(len(line[place]) for line in cells) for place in range(len(names))]
     lines = (
         "  ".join(f"{cell:>{width}}" for cell, width in zip(line, widths, strict=True))
@@ -85,15 +85,15 @@ def write_page(study: Any, path: str | os.PathLike[str]) -> str:
         raise MissingExtraError("a page of a search", "tuning", "plotly") from error
     when = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
     page = Page(study.study_name, f"search · {when} · Estimand {__version__}")
-    found = rows(study)
-    done = [row for row in found if row["value"] is not None]
-    page.numbers = [("trials", str(len(found)))]
+    trials = rows(study)
+    done = [row for row in trials if row["value"] is not None]
+    page.numbers = [("trials", str(len(trials)))]
     if done:
         page.numbers += [("best", _text(done[0]["value"]))]
         page.numbers += [(name, _text(value)) for name, value in study.best_params.items()]
         values = [row["value"] for row in done]
         page.sections.append(Section("search", "The search", list(_pictures(study, values))))
-    page.sections.append(Section("trials", "Trials", [Card("All trials", table=_table(found))]))
+    page.sections.append(Section("trials", "Trials", [Card("All trials", table=_table(trials))]))
     replace_text(os.fspath(path), page.html())
     return os.fspath(path)
 
@@ -112,9 +112,9 @@ def _pictures(study: Any, values: list[float]) -> Iterable[Card]:
         yield Card(title, figures.as_html(draw(study).update_layout(title=None, height=360)))
 
 
-def _table(found: list[dict[str, Any]]) -> Table:
-    names = list(dict.fromkeys(name for row in found for name in row))
-    return Table(names, [[Cell(_text(row.get(name))) for name in names] for row in found])
+def _table(trials: list[dict[str, Any]]) -> Table:
+    names = list(dict.fromkeys(name for row in trials for name in row))
+    return Table(names, [[Cell(_text(row.get(name))) for name in names] for row in trials])
 
 
 def _text(value: Any) -> str:

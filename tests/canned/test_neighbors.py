@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
-from estimand.canned import neighbors_model
+from estimand.canned.neighbors import model as neighbors_model
 
 neighbors = pytest.importorskip("sklearn.neighbors")
 

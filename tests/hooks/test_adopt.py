@@ -54,7 +54,7 @@ MADE_WITH: list[tuple[str, dict[str, Any]]] = [
 
 
 def settings(hook: Any) -> dict[str, Any]:
-    timer = {"_timer": vars(hook._timer)} if hasattr(hook, "_timer") else {}
+    timer = {"_timer": vars(hook._timer)} if "_timer" in vars(hook) else {}
     taker = {"_taker": vars(hook._taker) | {"_write": None}} if hasattr(hook, "_taker") else {}
     return vars(hook) | timer | taker | {"_original": None}
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.canned import rnn, rnn_layers
+from estimand.canned import rnn
 from estimand.canned.points import points_of
+from estimand.canned.rnn import layers as rnn_layers
 from estimand.core.errors import InputError
 
 USE_DEFAULT = rnn_layers.USE_DEFAULT

@@ -1,5 +1,4 @@
-"""Checkpoints: what a model saves, how files appear and disappear, what is read back and kept.
+"""The files of checkpoints: how they appear and disappear, what is read back, and what is kept.
 
-`api` is the page in front. `SavePolicy` says when one is due and `KeepPolicy` what stays; it is the
-loop, or a hook, that asks them.
+`api` is the page in front. What joins them with a model is `engine/saving`.
 """

@@ -7,7 +7,6 @@ import os
 import threading
 import weakref
 from pathlib import Path
-from typing import Any
 
 import tensorflow as tf
 from google.protobuf import text_format
@@ -42,7 +41,7 @@ def record_graph(
     return thread
 
 
-def _write_text(graph_def: Any, path: str) -> None:
+def _write_text(graph_def: tf.compat.v1.GraphDef, path: str) -> None:
     try:
         with replacing(path) as temporary:
             Path(temporary).write_text(text_format.MessageToString(graph_def))

@@ -153,13 +153,13 @@ def answer_of(scheduled: Any, strategy: tf.distribute.Strategy) -> Any:
     raise errors[0]
 
 
-def _gone(strategy: Any) -> list[str]:
+def _gone(strategy: tf.distribute.ParameterServerStrategy) -> list[str]:
     """The servers that do not answer."""
     addresses = tf_private.cluster_of_servers(strategy).job_tasks("ps")
     return [f"ps {i} at {a}" for i, a in enumerate(addresses) if not answers(a)]
 
 
-def lost_servers(strategy: Any) -> str:
+def lost_servers(strategy: tf.distribute.ParameterServerStrategy) -> str:
     """Which do not answer, in words."""
     gone = _gone(strategy)
     if not gone:

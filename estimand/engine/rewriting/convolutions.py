@@ -8,7 +8,6 @@ is a way of running blocks like the others: measured, and kept in model_dir.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import tensorflow as tf
 from tensorflow.compat.v1 import GraphDef, NodeDef
@@ -45,7 +44,7 @@ def with_onednn(part: GraphDef) -> GraphDef:
     return part
 
 
-def _belong(gradient: Any, pool: Any) -> bool:
+def _belong(gradient: NodeDef, pool: NodeDef) -> bool:
     same = all(gradient.attr.get(a) == pool.attr.get(a) for a in _SAME_WINDOW)
     return pool.op == _POOL and _fits(pool) and same
 

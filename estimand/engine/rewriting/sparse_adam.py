@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.compat.v1 import NodeDef
 
 from estimand.engine.rewriting import subgraph
 from estimand.engine.rewriting.subgraph import Uses, data_of, op_of
@@ -78,7 +79,7 @@ def values_and_rows(m: Moved, nodes: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def summed_rows(
-    name: str, m: Moved, values: str, rows: str, like: Any, shape: tuple[int, ...]
+    name: str, m: Moved, values: str, rows: str, like: NodeDef, shape: tuple[int, ...]
 ) -> list[Any]:
     """Nodes that compute the gradient of the whole table; the last one gives it."""
     count = subgraph.constant(f"{name}/rows", np.int32(shape[0]), tf.int32)
@@ -111,7 +112,7 @@ def are_looked_up(
     return any(uses.runs_before(n.name, before) for n in of_these_rows)
 
 
-def lookup(name: str, m: Moved, handle: str, rows: str, like: Any) -> Any:
+def lookup(name: str, m: Moved, handle: str, rows: str, like: NodeDef) -> Any:
     """A node that fails where one of the rows is out of range."""
     types = {"dtype": like.attr["dtype"].type, "Tindices": m.written_by[1].attr["Tindices"].type}
     return subgraph.new_node(name, "ResourceGather", [handle, rows], like, **types)

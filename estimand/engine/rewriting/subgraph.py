@@ -107,7 +107,7 @@ def set_inputs(node: NodeDef, data: Iterable[str], waits: Iterable[str]) -> None
     node.input.extend([*data, *dict.fromkeys(waits)])
 
 
-def new_node(name: str, op: str, inputs: Iterable[str], like: Any, **types: int) -> Any:
+def new_node(name: str, op: str, inputs: Iterable[str], like: NodeDef, **types: int) -> Any:
     """A node on the device of another one; `types` are attributes."""
     node = tf.compat.v1.NodeDef(name=name, op=op, device=like.device)
     node.input.extend(inputs)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.compat.v1 import NodeDef
 
 from estimand.engine.rewriting import subgraph
 from estimand.engine.rewriting.subgraph import Uses, data_of, op_of, waits_of
@@ -36,7 +37,7 @@ def look_up_rows(nodes: dict[str, Any], kept: set[str]) -> None:
     _wait_for(nodes, instead)
 
 
-def _takes_rows(node: Any, read: Any, nodes: dict[str, Any]) -> bool:
+def _takes_rows(node: NodeDef, read: NodeDef, nodes: dict[str, Any]) -> bool:
     if node.op != "GatherV2" or node.attr["batch_dims"].i:
         return False
     if node.attr["Tindices"].type not in _TYPES_OF_ROWS:
@@ -50,7 +51,7 @@ def _takes_rows(node: Any, read: Any, nodes: dict[str, Any]) -> bool:
     return not np.any(tf.make_ndarray(axis_node.attr["value"].tensor))
 
 
-def _make_lookup(node: Any, read: Any) -> None:
+def _make_lookup(node: NodeDef, read: NodeDef) -> None:
     _, indices, _ = data_of(node)
     waits = waits_of(node)
     kind, of_indices = node.attr["Tparams"].type, node.attr["Tindices"].type

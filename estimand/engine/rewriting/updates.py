@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.compat.v1 import NodeDef
 
 from estimand.engine.rewriting import sparse_adam, subgraph
 from estimand.engine.rewriting.subgraph import Uses, data_of, op_of
@@ -44,7 +45,7 @@ class _Updates:
         self._uses = Uses(nodes)
         self.added: dict[str, list[Any]] = {}
 
-    def replace_descent(self, node: Any) -> bool:
+    def replace_descent(self, node: NodeDef) -> bool:
         """`variable -= change * factor`, or += with a constant factor; whether it was one."""
         handle, value = data_of(node)
         product = self._op(value, "Mul", node)
@@ -64,7 +65,7 @@ class _Updates:
             return True
         return False
 
-    def replace_adam(self, node: Any) -> bool:
+    def replace_adam(self, node: NodeDef) -> bool:
         """`variable -= m * rate / (sqrt(v) + epsilon)`, where m and v are variables, too."""
         if node.op != _DIFFERENCE:
             return False
@@ -93,7 +94,7 @@ class _Updates:
         return True
 
     def _make_sparse_adam(
-        self, node: Any, handle: str, m: Any, v: Any, rate: str, epsilon: str
+        self, node: NodeDef, handle: str, m: NodeDef, v: NodeDef, rate: str, epsilon: str
     ) -> bool:
         handles = m.input[0], v.input[0]
         first, second = (sparse_adam.moved(h, self._nodes, self._uses) for h in handles)
@@ -128,23 +129,23 @@ class _Updates:
         return True
 
     def _divide_by_root(
-        self, node: Any, handle: str, m: Any, v: Any, rate: str, epsilon: str
+        self, node: NodeDef, handle: str, m: NodeDef, v: NodeDef, rate: str, epsilon: str
     ) -> None:
         waits = self._waits_up_to(node, m.name, rate, epsilon)
         self._become(node, _ADAGRAD, [handle, v.input[0], rate, epsilon, m.name], waits)
         node.attr["update_slots"].b = False  # v stays as it is
 
-    def _waits_up_to(self, node: Any, *inputs: str) -> list[str]:
+    def _waits_up_to(self, node: NodeDef, *inputs: str) -> list[str]:
         return subgraph.waits_up_to([node], inputs, self._nodes)
 
-    def _read_and_scalar(self, product: Any, node: Any) -> tuple[Any, str] | None:
+    def _read_and_scalar(self, product: NodeDef, node: NodeDef) -> tuple[Any, str] | None:
         for tensor, factor in (data_of(product), data_of(product)[::-1]):
             read = self._last_read(tensor, node)
             if read is not None and self._shape(factor) == ():
                 return read, factor
         return None
 
-    def _last_read(self, name: str, node: Any) -> Any | None:
+    def _last_read(self, name: str, node: NodeDef) -> Any | None:
         """The reading of a variable that the step has changed before and changes no more."""
         read = self._op(name, "ReadVariableOp", node)
         if read is None or op_of(read.input[0]) == op_of(node.input[0]):
@@ -153,7 +154,7 @@ class _Updates:
         done = all(self._uses.runs_before(w.name, read.name) for w in writers)
         return read if writers and done else None
 
-    def _op(self, name: str, op: str, beside: Any) -> Any | None:
+    def _op(self, name: str, op: str, beside: NodeDef) -> Any | None:
         """What computes a tensor, if it is such an op of a type and place that fits."""
         node = self._nodes.get(op_of(name))
         if node is None or node.op != op or node.device not in ("", beside.device):
@@ -169,7 +170,7 @@ class _Updates:
     def _rank(self, name: str) -> int | None:
         return self._graph.get_tensor_by_name(subgraph.tensor(name)).shape.rank
 
-    def _negative(self, factor: str, node: Any) -> str | None:
+    def _negative(self, factor: str, node: NodeDef) -> str | None:
         source = self._nodes.get(op_of(factor))
         if source is None or source.op != "Const" or source.input:
             return None
@@ -179,15 +180,15 @@ class _Updates:
         self._add(node, constant)
         return constant.name
 
-    def _scalar(self, node: Any, name: str, value: int, dtype: tf.DType) -> str:
+    def _scalar(self, node: NodeDef, name: str, value: int, dtype: tf.DType) -> str:
         number = np.asarray(value, dtype.as_numpy_dtype)
         constant = subgraph.constant(f"{node.name}/{name}", number, dtype)
         self._add(node, constant)
         return constant.name
 
-    def _add(self, node: Any, *made: Any) -> None:
+    def _add(self, node: NodeDef, *made: Any) -> None:
         self.added.setdefault(node.name, []).extend(made)
 
-    def _become(self, node: Any, op: str, inputs: Sequence[str], waits: Sequence[str]) -> None:
+    def _become(self, node: NodeDef, op: str, inputs: Sequence[str], waits: Sequence[str]) -> None:
         kind = node.attr["dtype"].type
         node.CopyFrom(subgraph.new_node(node.name, op, [*inputs, *waits], node, T=kind))

@@ -78,14 +78,14 @@ def saved_variables(trace: BuiltModel) -> list[SavedVariable]:
     return result
 
 
-def _parts(variable: Any) -> list[tf.Variable]:
+def _parts(variable: tf.Variable) -> list[tf.Variable]:
     """A partitioned variable's parts; a plain one is its own only part."""
     if isinstance(variable, (list, tuple)):
         return list(variable)
     return list(variable) if hasattr(variable, "_get_variable_list") else [variable]
 
 
-def _value(variable: Any) -> tf.Tensor:
+def _value(variable: tf.Variable) -> tf.Tensor:
     """The value now. The op alone takes a fifth of the time of `read_value`, at every save."""
     if isinstance(variable, tf.distribute.DistributedValues):
         return variable.read_value()

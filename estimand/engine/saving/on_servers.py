@@ -127,7 +127,7 @@ def _place(entry: Entry) -> tuple[list[int], int]:
     return [int(size) for size in shape], 0 if first == "-" else int(first.split(",")[0])
 
 
-def _bytes(variable: Any) -> int:
+def _bytes(variable: tf.Variable) -> int:
     return (variable.shape.num_elements() or 0) * variable.dtype.size
 
 
@@ -141,7 +141,7 @@ def reading_devices(directory: str, variables: Sequence[Any]) -> Callable[[Any],
     devices = devices_of(variables)
     shared = bool(devices) and shared_by(directory, devices)
 
-    def device_of(variable: Any) -> str:
+    def device_of(variable: tf.Variable) -> str:
         if not on_server(variable):
             return ""
         return variable.device if shared else _HERE

@@ -1,4 +1,4 @@
-"""From a model function to a traced graph: the trace, its variables, its effects.
+"""From a model function to a traced graph.
 
 Nothing here runs a step: that is `engine/running`.
 """

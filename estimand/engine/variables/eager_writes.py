@@ -69,11 +69,11 @@ class Writes:
         self.laters.append(later)
         return later
 
-    def value_at_start(self, variable: Any) -> tf.Tensor:
+    def value_at_start(self, variable: tf.Variable) -> tf.Tensor:
         return value_before(variable, self.at_start)
 
 
-def value_before(variable: Any, at_start: Mapping[int, tf.Tensor]) -> tf.Tensor:
+def value_before(variable: tf.Variable, at_start: Mapping[int, tf.Tensor]) -> tf.Tensor:
     """What a variable held before a step; one that was made in it, what it was made with."""
     value = at_start.get(id(variable), first_value(variable))
     return variable.read_value() if value is None else value
@@ -139,7 +139,12 @@ def grouped(values: Any, name: str = "group") -> Later | None:
 
 
 def write(
-    writes: Writes, variable: Any, name: str, original: Callable[..., Any], args: Any, kwargs: Any
+    writes: Writes,
+    variable: tf.Variable,
+    name: str,
+    original: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> Any:
     """Keep a call of a variable's method; what is returned stands for the value after it."""
     args = (_as_it_is_now(args[0]), *args[1:]) if args else args

@@ -87,10 +87,10 @@ def _ancestors_after(op: tf.Operation, position: dict[str, int], start: int) -> 
     seen: set[str] = set()
     stack = [op]
     while stack:
-        one = stack.pop()
-        if one.name not in seen and position[one.name] > start:
-            seen.add(one.name)
-            stack += [*(tensor.op for tensor in one.inputs), *one.control_inputs]
+        op = stack.pop()
+        if op.name not in seen and position[op.name] > start:
+            seen.add(op.name)
+            stack += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
     return seen
 
 

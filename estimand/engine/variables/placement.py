@@ -27,7 +27,7 @@ def as_replica(number: int) -> Iterator[None]:
         _current.reset(token)
 
 
-def copies(variable: Any) -> list[Any]:
+def copies(variable: tf.Variable) -> list[Any]:
     """The copies of a variable on the replicas of this process; a plain one is its own."""
     strategy = getattr(variable, "distribute_strategy", None)
     if strategy is None or not isinstance(variable, tf.distribute.DistributedValues):
@@ -35,11 +35,11 @@ def copies(variable: Any) -> list[Any]:
     return list(strategy.experimental_local_results(variable))
 
 
-def own_copy(variable: Any) -> Any:
+def own_copy(variable: tf.Variable) -> Any:
     """This replica's copy of a variable, to be updated as all the others are."""
     return copies(variable)[current_replica()]
 
 
-def on_server(kept: Any) -> bool:
+def on_server(kept: tf.Variable | tf.Tensor) -> bool:
     """Whether a variable, or a tensor, is in the memory of a parameter server."""
     return "/job:ps" in (kept.device or "")

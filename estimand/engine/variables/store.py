@@ -171,7 +171,7 @@ class VariableStore:
         return _make_variable(traced, name, asked.trainable, kwargs, make, beside)
 
     def _register(
-        self, traced: TracedVariables, name: str, asked: RequestedVariable, variable: Any
+        self, traced: TracedVariables, name: str, asked: RequestedVariable, variable: tf.Variable
     ) -> None:
         collections = asked.collections
         if asked.trainable and _Keys.TRAINABLE_VARIABLES not in collections:
@@ -220,7 +220,7 @@ class VariableStore:
         self.expected[name] = held
         return held
 
-    def _continue_expected(self, name: str, variable: Any) -> None:
+    def _continue_expected(self, name: str, variable: tf.Variable) -> None:
         held = self.expected.pop(name, None)
         if held is not None and held.shape == variable.shape and held.dtype == variable.dtype:
             # Not by its method, which would have it taken for a variable of the model.

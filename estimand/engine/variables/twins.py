@@ -22,10 +22,10 @@ class Twins:
     def __init__(self) -> None:
         self._pairs: dict[int, tuple[Any, Any]] = {}
 
-    def add(self, variable: Any, twin: Any) -> None:
+    def add(self, variable: tf.Variable, twin: tf.Variable) -> None:
         self._pairs[id(variable)] = (variable, twin)
 
-    def own(self, variable: Any) -> Any:
+    def own(self, variable: tf.Variable) -> Any:
         """The variable that the trace really uses where its code says `variable`."""
         while id(variable) in self._pairs:
             variable = self._pairs[id(variable)][1]
@@ -41,7 +41,7 @@ class Twins:
         tf_private.rebind_captures(graph, handles)
 
 
-def twin_of(variable: Any) -> EngineVariable:
+def twin_of(variable: tf.Variable) -> EngineVariable:
     """A variable of its own with the present value."""
     name = variable.name.split(":")[0]
     # Not through creators of variables, which belong to a graph: in a new one none is in force.

@@ -22,7 +22,7 @@ from estimand.engine.warm_start.settings import VocabInfo
 
 
 def check_vocab(
-    name: str, info: Any, full_shape: Sequence[int], key: str, old_shape: Sequence[int]
+    name: str, info: VocabInfo, full_shape: Sequence[int], key: str, old_shape: Sequence[int]
 ) -> None:
     """Raise if a variable of `full_shape` cannot be taken from the tensor `key` through `info`."""
     _check_settings(name, info)
@@ -51,7 +51,7 @@ def check_vocab(
         )
 
 
-def _check_settings(name: str, info: Any) -> None:
+def _check_settings(name: str, info: VocabInfo) -> None:
     where = f"In var_name_to_vocab_info[{name!r}]"
     if not isinstance(info, VocabInfo):
         raise WarmStartError(f"{where}: expected an est.VocabInfo, got {info!r}.")
@@ -82,7 +82,7 @@ class Vocabularies:
     def __init__(self) -> None:
         self._known: dict[tuple[str, str, int, int], np.ndarray] = {}
 
-    def old_indices(self, name: str, info: Any, old_size: int) -> np.ndarray:
+    def old_indices(self, name: str, info: VocabInfo, old_size: int) -> np.ndarray:
         """For every new word its index in the old vocabulary, or -1."""
         limit = -1 if info.old_vocab_size is None else info.old_vocab_size
         files = os.fsdecode(info.new_vocab), os.fsdecode(info.old_vocab)
@@ -134,7 +134,7 @@ def _shorter_file(path: str, size: int, which: str) -> str | None:
 # ------------------------------------------------------------------ the values
 
 
-def remap(part: Part, info: Any, old: np.ndarray, indices: np.ndarray) -> np.ndarray:
+def remap(part: Part, info: VocabInfo, old: np.ndarray, indices: np.ndarray) -> np.ndarray:
     """The value of `part`, given the whole old tensor and the old index of every new word."""
     axis, rank = info.axis, len(part.full_shape)
     start, size = part.offsets[axis], part.shape[axis]

@@ -57,7 +57,7 @@ def write(model_dir: str, words: Mapping[str, str | os.PathLike[str]]) -> list[s
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             text_format.Parse(file.read(), config)
-    named = {one.tensor_name: one for one in config.embeddings}
+    named = {embedding.tensor_name: embedding for embedding in config.embeddings}
     for name, rows in tables.items():
         entry = named.get(name) or config.embeddings.add(tensor_name=name)
         for part, vocabulary in words.items():

@@ -23,6 +23,7 @@ from urllib.parse import quote
 
 from estimand.serving.flags import Flags
 from estimand.serving.json.slots import JsonSignature, JsonSlot
+from estimand.serving.metrics import Metrics
 from estimand.serving.status import NUMBERS, invalid
 
 log = logging.getLogger("estimand.serving")
@@ -104,7 +105,7 @@ class LoggedPlan(Protocol):
 class RequestLog:
     """One for the whole server. `configure` says which models are logged."""
 
-    def __init__(self, flags: Flags, metrics: Any = None, worker: int = 0) -> None:
+    def __init__(self, flags: Flags, metrics: Metrics | None = None, worker: int = 0) -> None:
         self._flags = flags
         self._metrics = metrics
         self._suffix = f"w{worker}" if flags.num_workers > 1 else ""

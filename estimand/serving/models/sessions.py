@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat.v1 import GraphDef
 
 from estimand.core import tf_private
 from estimand.serving.rows import graph_scan
@@ -58,7 +59,7 @@ def load(directory: str, options: LoadOptions) -> Loaded:
     return Loaded(_load(reader, config), reader.meta_graph, False)
 
 
-def suits_single_threaded(graph: Any) -> bool:
+def suits_single_threaded(graph: GraphDef) -> bool:
     return not (
         _has_other_devices()
         or graph_scan.places_beside_the_cpu(graph)

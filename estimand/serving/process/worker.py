@@ -14,6 +14,7 @@ from typing import Any
 
 from estimand.serving.access.certificates import take_over
 from estimand.serving.access.tls import TlsSettings
+from estimand.serving.flags import Flags
 from estimand.serving.lifecycle import config as model_config
 from estimand.serving.lifecycle.manager import Manager
 from estimand.serving.metrics import Metrics
@@ -147,7 +148,7 @@ class SharedVerdicts:
             await self._supervisor.call("loading", {"key": key, "has_begun": has_begun})
 
 
-def _settings(config: str, flags: Any) -> dict[str, Any] | None:
+def _settings(config: str, flags: Flags) -> dict[str, Any] | None:
     from tensorflow_serving.config import model_server_config_pb2
 
     message = model_server_config_pb2.ModelServerConfig.FromString(base64.b64decode(config))

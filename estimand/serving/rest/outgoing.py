@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
 
 _SECONDS_TO_AGREE = 1.0
 _SECONDS_TO_LINGER = 2.0
@@ -15,7 +14,7 @@ class Outgoing:
     """Of one connection. `ends_since`: nothing more will be written."""
 
     def __init__(
-        self, transport: Any, loop: asyncio.AbstractEventLoop, answer_seconds: float
+        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, answer_seconds: float
     ) -> None:
         self._transport = transport
         self._loop = loop

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.compat.v1 import NodeDef
+from tensorflow.compat.v1 import GraphDef, NodeDef
 
 # The single-threaded executor knows neither TF1's control flow nor reference variables.
 _V1_ONLY = re.compile(
@@ -39,18 +39,18 @@ def is_loop(op: str) -> bool:
     return op in _LOOPS
 
 
-def has_loops(graph: Any) -> bool:
+def has_loops(graph: GraphDef) -> bool:
     return any(is_loop(node.op) or may_wait(node.op) for node in _all_nodes(graph))
 
 
-def needs_default_executor(graph: Any) -> bool:
+def needs_default_executor(graph: GraphDef) -> bool:
     """Whether the graph has operations that the single-threaded executor refuses."""
     return any(
         _V1_ONLY.match(node.op) and node.op not in _V1_ONLY_EXCEPT for node in _all_nodes(graph)
     )
 
 
-def places_beside_the_cpu(graph: Any) -> bool:
+def places_beside_the_cpu(graph: GraphDef) -> bool:
     """Whether any operation is placed on a device that is no CPU."""
     devices = {node.device for node in _all_nodes(graph)} - {""}
     return any(
@@ -58,18 +58,18 @@ def places_beside_the_cpu(graph: Any) -> bool:
     )
 
 
-def changes_state(graph: Any, fetches: Iterable[str]) -> bool:
+def changes_state(graph: GraphDef, fetches: Iterable[str]) -> bool:
     """Whether computing these tensors may change variables or tables, or draws random numbers."""
     return any(_CHANGES_STATE.search(node.op) for node in reachable(graph, fetches))
 
 
-def _all_nodes(graph: Any) -> Iterator[Any]:
+def _all_nodes(graph: GraphDef) -> Iterator[Any]:
     yield from graph.node
     for function in graph.library.function:
         yield from function.node_def
 
 
-def reachable(graph: Any, fetches: Iterable[str]) -> Iterator[Any]:
+def reachable(graph: GraphDef, fetches: Iterable[str]) -> Iterator[Any]:
     nodes = {node.name: node for node in graph.node}
     functions = {function.signature.name: function for function in graph.library.function}
     waiting = [name.partition(":")[0] for name in fetches]

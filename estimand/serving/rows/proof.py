@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from tensorflow.compat.v1 import GraphDef
 
 from estimand.core import tf_private
 from estimand.serving.rows import graph_scan
@@ -30,7 +31,7 @@ class Proof:
     -1 stands for what a request may choose; the first size of each has to be that.
     """
 
-    def __init__(self, graph: Any, inputs: Mapping[str, tuple[int, ...] | None]) -> None:
+    def __init__(self, graph: GraphDef, inputs: Mapping[str, tuple[int, ...] | None]) -> None:
         self._graph = graph
         self._functions = {function.signature.name for function in graph.library.function}
         self._walk = Walk(graph)

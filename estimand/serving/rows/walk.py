@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat.v1 import GraphDef
 
 from estimand.core import tf_private
 from estimand.serving.rows import elementwise, layers, lists, shaping, sparse
@@ -64,7 +65,7 @@ class TooLarge(Exception):
 class Walk:
     """One graph with its functions. `waits` tells of a loop that may depend on what is asked."""
 
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: GraphDef) -> None:
         self._functions = {function.signature.name: function for function in graph.library.function}
         self._steps = 0
         self.waits = False

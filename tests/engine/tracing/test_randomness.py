@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimand.engine.rewriting import op_kinds
 from estimand.engine.tracing import randomness
 from estimand.engine.tracing.randomness import Draws
 
@@ -123,7 +124,7 @@ def test_twin_has_the_shape_that_is_known_of_the_original() -> None:
         return number
 
     [taken] = [t.op.inputs[0] for t in Drawing(build).wrapped.graph.outputs]
-    assert randomness.is_twin(taken.op.name) and taken.shape == [2]
+    assert op_kinds.is_random_twin(taken.op.name) and taken.shape == [2]
 
 
 def test_what_nobody_uses_is_left_alone() -> None:
@@ -133,7 +134,9 @@ def test_what_nobody_uses_is_left_alone() -> None:
 
     drawing = Drawing(build)
     assert not drawing.draws.in_use
-    assert not any(randomness.is_twin(op.name) for op in drawing.wrapped.graph.get_operations())
+    assert not any(
+        op_kinds.is_random_twin(op.name) for op in drawing.wrapped.graph.get_operations()
+    )
 
 
 def test_ops_that_depend_on_the_count_are_known_with_what_they_replaced() -> None:

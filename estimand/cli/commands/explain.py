@@ -43,17 +43,17 @@ def explain(
         rows: list[Any] = list(itertools.islice(read_rows(path), most))
         if not rows or isinstance(rows[0], bytes):
             raise click.UsageError(f"{path} has no rows with names: give a CSV or JSON file.")
-        found = asked(
+        explanation = asked(
             directory, rows, label, method=method, signature=signature, output=output
         )  # fmt: skip
     if output_format == "text":
-        click.echo(str(found))
+        click.echo(str(explanation))
         return
-    values = None if found.values is None else found.values.tolist()
+    values = None if explanation.values is None else explanation.values.tolist()
     told = {
-        "what": found.what,
-        "columns": {one.column: one.loss for one in found.ranking},
-        **({} if values is None else {"names": found.columns, "values": values}),
-        **({} if found.base is None else {"base": found.base.tolist()}),
+        "what": explanation.what,
+        "columns": {importance.column: importance.loss for importance in explanation.ranking},
+        **({} if values is None else {"names": explanation.columns, "values": values}),
+        **({} if explanation.base is None else {"base": explanation.base.tolist()}),
     }
     click.echo(json.dumps(told))

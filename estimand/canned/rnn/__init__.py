@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimand.canned.deep_and_linear import check_features
 from estimand.canned.linear import tuple_of
 from estimand.canned.optimizers import choose_optimizer, for_many_models
-from estimand.canned.rnn_layers import USE_DEFAULT, check_cells, recurrent_layer
+from estimand.canned.rnn.layers import USE_DEFAULT, check_cells, recurrent_layer
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
 from estimand.core.handles import FeatureColumn, Optimizer

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from estimand.cli.main import main
 from tests import forked
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture

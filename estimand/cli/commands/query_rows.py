@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from estimand.cli import predict
+from estimand.cli.commands import predict
 from estimand.core.errors import InputError
 from estimand.export import rows as export_rows
 from estimand.export.row_files import read_rows

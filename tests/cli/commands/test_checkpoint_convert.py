@@ -16,7 +16,7 @@ from estimand.cli.main import main
 from estimand.engine.checkpoints.contents import CheckpointContents
 from tests.canned import cases
 
-FIXTURES = Path(__file__).resolve().parents[1] / "canned" / "fixtures"
+FIXTURES = Path(__file__).resolve().parents[2] / "canned" / "fixtures"
 OLD = sorted(path.name for path in FIXTURES.glob("v1_*"))
 # What V1 did not save.
 MORE = {

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimand.canned.kmeans_model import (
+from estimand.canned.kmeans.model import (
     CENTERS,
     COSINE,
     SQUARED_EUCLIDEAN,
     Clusters,
     Settings,
 )
-from estimand.canned.kmeans_start import KMEANS_PLUS_PLUS, RANDOM, Start
+from estimand.canned.kmeans.start import KMEANS_PLUS_PLUS, RANDOM, Start
 from estimand.canned.points import points_of
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from estimand.cli import settings
-from estimand.cli.doctor import EXTRAS
+from estimand.cli.commands.doctor import EXTRAS
 from estimand.cli.programs import Program, ProgramParts, told_from_its_side
 from estimand.cli.quiet import quiet_start
 from estimand.core.errors import MissingExtraError

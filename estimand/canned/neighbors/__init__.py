@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.canned.neighbors_model import Memory
+from estimand.canned.neighbors.model import Memory
 from estimand.canned.points import points_of
 from estimand.canned.probabilities import logits_for
 from estimand.core.config import RunConfig

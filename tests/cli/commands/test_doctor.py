@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from estimand.cli import doctor
+from estimand.cli.commands import doctor
 from estimand.cli.main import main
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 def broken_look() -> str:

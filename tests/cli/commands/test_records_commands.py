@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 import estimand as est
 from estimand.cli.main import main
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 def run(*arguments: object) -> Result:

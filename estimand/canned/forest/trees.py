@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimand.canned.forest_table import Column
+from estimand.canned.forest.table import Column
 from estimand.core.errors import EstimandError
 
 _LEAF, _NUMBER, _WORD, _MISSING = range(4)

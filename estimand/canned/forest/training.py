@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from estimand.canned.forest_table import Column
-from estimand.canned.forest_trees import ForestArrays
+from estimand.canned.forest.table import Column
+from estimand.canned.forest.trees import ForestArrays
 from estimand.core.errors import ConfigError, InputError, MissingExtraError
 
 RANDOM_FOREST = "RandomForestLearner"

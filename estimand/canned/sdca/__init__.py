@@ -14,7 +14,7 @@ from typing import Any, cast
 import tensorflow as tf
 
 from estimand.canned.deep_and_linear import LinearPart, check_features
-from estimand.canned.sdca_state import ExampleStates
+from estimand.canned.sdca.state import ExampleStates
 from estimand.canned.training import scope_of_head
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError, InputError

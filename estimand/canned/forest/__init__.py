@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimand.canned.forest_table import Column, columns_of
-from estimand.canned.forest_training import (
+from estimand.canned.forest.table import Column, columns_of
+from estimand.canned.forest.training import (
     BOOSTED_TREES,
     RANDOM_FOREST,
     Examples,
@@ -20,7 +20,7 @@ from estimand.canned.forest_training import (
     taken_over,
     ydf_module,
 )
-from estimand.canned.forest_trees import ForestVariables
+from estimand.canned.forest.trees import ForestVariables
 from estimand.canned.probabilities import logits_for
 from estimand.core.atomic_files import temporary_path
 from estimand.core.config import RunConfig

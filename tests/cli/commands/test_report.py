@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from estimand.cli import report
+from estimand.cli.commands import report
 from estimand.cli.main import main
 
 

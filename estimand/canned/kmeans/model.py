@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimand.canned.kmeans_start import Start
+from estimand.canned.kmeans.start import Start
 from estimand.core.errors import InputError
 
 SQUARED_EUCLIDEAN = "squared_euclidean"

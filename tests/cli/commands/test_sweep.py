@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from estimand.cli import sweep
+from estimand.cli.commands import sweep
 
 WORKER = """
 import os, signal, sys, time

@@ -64,7 +64,7 @@ def query(
     """
     with quiet_start(context.obj["verbose"]):
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-        from estimand.cli import query_rows
+        from estimand.cli.commands import query_rows
         from estimand.serving.client.client import Client
 
         api_key = os.environ.get("ESTIMAND_API_KEY") or None

@@ -62,20 +62,22 @@ def board(
 
         made = None if chosen is None else ProgramParts.by(chosen, (), given)
         own = [] if made is None else [os.path.abspath(made.estimator.model_dir)]
-        found = list(dict.fromkeys(d for given in model_dirs or own for d in _found(given)))
-        for directory in found:
+        directories = list(
+            dict.fromkeys(d for given in model_dirs or own for d in _model_dirs_below(given))
+        )
+        for directory in directories:
             asked = _asked(made) if made is not None and directory in own else {}
             write_board(directory, rows=rows, words=vocabularies, **asked)
-    for directory in found:
+    for directory in directories:
         click.echo(f"{directory}: written for TensorBoard.")
     # The folder above several model_dirs is what TensorBoard takes itself.
     above = None if len(model_dirs) != 1 else os.path.abspath(model_dirs[0])
-    is_linked = above is None or above in found
+    is_linked = above is None or above in directories
     if made is None or not made.estimator._workspace.noted_params():
-        _tell_of_parameters(found)
-    _tell_of_profiles(found, is_linked)
+        _tell_of_parameters(directories)
+    _tell_of_profiles(directories, is_linked)
     if not only_write:
-        with _folder_of(found) if is_linked else contextlib.nullcontext(above) as folder:
+        with _folder_of(directories) if is_linked else contextlib.nullcontext(above) as folder:
             _start(str(folder), host, port)
 
 
@@ -93,7 +95,7 @@ def _name_and_file(word: str) -> tuple[str, str]:
     return name, file
 
 
-def _found(directory: str) -> Iterator[str]:
+def _model_dirs_below(directory: str) -> Iterator[str]:
     """The model_dir itself, or those right below it."""
     from estimand.report import history
 
@@ -104,16 +106,16 @@ def _found(directory: str) -> Iterator[str]:
     except NoModelError as error:
         nothing = error
     below = [entry.path for entry in os.scandir(directory) if entry.is_dir()]
-    found = []
+    directories = []
     for path in sorted(below):
         try:
             history.read(path)
-            found.append(os.path.abspath(path))
+            directories.append(os.path.abspath(path))
         except NoModelError:
             continue
-    if not found:
+    if not directories:
         raise nothing
-    yield from found
+    yield from directories
 
 
 def _tell_of_parameters(directories: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from estimand.cli.main import main
 from estimand.engine.checkpoints.api import CheckpointWriter, Entry
 from tests import forked
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 def run(*arguments: Any) -> Any:

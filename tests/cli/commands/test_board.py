@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from estimand.cli.board import _folder_of, _free_name, _start, _tell_of_profiles
+from estimand.cli.commands.board import _folder_of, _free_name, _start, _tell_of_profiles
 from estimand.cli.main import main
 from estimand.engine.events import EventWriter
 
