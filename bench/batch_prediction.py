@@ -1,6 +1,7 @@
 """Rows per second of batch prediction: `est.batch.predict` against Beam's RunInference.
 
     python bench/batch_prediction.py --rows 200000 --rounds 3
+    python bench/batch_prediction.py --quick     # about a minute
 
 Both read the same Parquet file, ask the same export, and write Parquet; in turns, and each in a
 process of its own. What a file of few rows takes, imports and loading, is subtracted. Beam runs on
@@ -25,6 +26,7 @@ _FEATURES = 32
 _BATCH = 1024
 _FEW = 1_000
 _WAYS = ("estimand, 1 worker", "estimand, 2 workers", "est.beam.Predict", "RunInference")
+_QUICK_WAYS = (_WAYS[0], _WAYS[-1])
 
 
 def main() -> None:
@@ -34,8 +36,8 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         _prepare(Path(folder), options.rows)
-        for round in range(options.rounds):
-            for way in _WAYS:
+        for round in range(options.rounds or (1 if options.quick else 3)):
+            for way in _QUICK_WAYS if options.quick else _WAYS:
                 clock, processor = _measure(way, folder)
                 few, few_processor = _measure(way, folder, "few")
                 rows = options.rows - _FEW
@@ -49,7 +51,8 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=200_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=None)
+    parser.add_argument("--quick", action="store_true", help="one worker and RunInference, once")
     parser.add_argument("--way", help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     parser.add_argument("--file", help=argparse.SUPPRESS)

@@ -13,11 +13,11 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from estimand.cluster.addresses import Cluster, addresses_of, split_address, takes_part
+from estimand.cluster.addresses import split_address, takes_part
 from estimand.cluster.description import Task
 from estimand.cluster.silent_connections import connection, open_files
 from estimand.core.tf_config import TaskType
@@ -29,14 +29,14 @@ _log = logging.getLogger("tensorflow")
 
 
 @contextlib.contextmanager
-def dead_workers_noticed(cluster: Cluster) -> Iterator[None]:
-    """Watch the workers of `cluster` from another thread."""
-    workers = {t: a for t, a in addresses_of(cluster).items() if t.role == TaskType.WORKER}
+def dead_workers_noticed(addresses: Callable[[], Mapping[int, str]]) -> Iterator[None]:
+    """Watch workers, which are at these addresses now, from another thread."""
     over = threading.Event()
 
     def run() -> None:
-        watch = SilenceWatch(workers)
+        watch = SilenceWatch({})
         while not over.wait(_SECONDS_BETWEEN_CALLS):
+            watch.workers = {Task(TaskType.WORKER, n): a for n, a in addresses().items()}
             watch.look()
 
     thread = threading.Thread(target=run, name="estimand-silence", daemon=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from estimand.core.errors import ConfigError
 from estimand.core.tf_config import TaskType
@@ -42,6 +43,7 @@ class ClusterDescription:
     workers: int = 0
     ps: int = 0
     evaluator: bool = False
+    min_workers: int | None = None  # to begin with; the others may come later. None: all
 
     def __post_init__(self) -> None:
         if self.workers < 0 or self.ps < 0:
@@ -53,6 +55,12 @@ class ClusterDescription:
             raise ConfigError(
                 f"A cluster with {self.ps} parameter servers needs at least one worker: the chief "
                 "drives the workers and does not compute itself. Add --workers 1."
+            )
+        if self.min_workers is not None and not (self.ps and 1 <= self.min_workers <= self.workers):
+            raise ConfigError(
+                f"--min-workers {self.min_workers} must be from 1 to the number of --workers "
+                f"({self.workers}), in a cluster with parameter servers (--ps {self.ps}): only "
+                "there may workers come later."
             )
 
     @property
@@ -85,9 +93,10 @@ class ClusterDescription:
 
     def tf_config(self, task: Task, address: Callable[[Task], str]) -> str:
         """The value of the environment variable `TF_CONFIG` for one process."""
-        return json.dumps(
-            {
-                "cluster": self.cluster(address),
-                "task": {"type": task.role, "index": task.index},
-            }
-        )
+        return json.dumps(self.told(task.role, task.index, address))
+
+    def told(self, role: str, index: int | str, address: Callable[[Task], str]) -> dict[str, Any]:
+        """What `TF_CONFIG` says."""
+        cluster = {"cluster": self.cluster(address), "task": {"type": role, "index": index}}
+        least = {} if self.min_workers is None else {"min_workers": self.min_workers}
+        return {**cluster, **least}

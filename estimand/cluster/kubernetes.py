@@ -225,9 +225,7 @@ def _indexed_job(
 def _environment(job: KubernetesJob, role: str, address: Callable[[Task], str]) -> list[Manifest]:
     # Kubernetes replaces $(NAME) by what stands earlier in the list. The number goes in without
     # quotes, so the text is JSON only then.
-    text = json.dumps(
-        {"cluster": job.cluster.cluster(address), "task": {"type": role, "index": "@"}}
-    )
+    text = json.dumps(job.cluster.told(role, "@", address))
     return [
         {"name": _INDEX, "valueFrom": {"fieldRef": {"fieldPath": _INDEX_ANNOTATION}}},
         {"name": "TF_CONFIG", "value": text.replace('"@"', f"$({_INDEX})")},

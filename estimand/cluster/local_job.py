@@ -81,7 +81,7 @@ class LocalJob:
                 tail = self._sweep(task)
                 if code == 0 or self._is_released(task):
                     self._ended.add(task)
-                elif not self._restart(task, code):
+                elif not (self._restart(task, code) or self._can_be_spared(task, code)):
                     return self._fail(task, code, tail)
             self._let_servers_go()
         return 0
@@ -139,13 +139,24 @@ class LocalJob:
             self._start(restarted)
         return True
 
+    def _can_be_spared(self, task: Task, code: int) -> bool:
+        """A worker that failed for good, where enough others are left."""
+        left = sum(other.role == TaskType.WORKER for other in self._running)
+        least = self.cluster.min_workers
+        if task.role != TaskType.WORKER or least is None or left < least:
+            return False
+        self._say(f"{task} ended with exit code {code}. Training goes on without it.")
+        return True
+
     def _undone_by(self, task: Task, moves: bool) -> list[Task]:
         """A worker that serves, and an evaluator, are lost alone; else all that train together.
 
-        They know each other by address: a worker that is to be at another one is no exception.
+        They know each other by address: a worker that is to be at another one is no exception,
+        unless workers may come and go.
         """
+        may_move = self.cluster.min_workers is not None
         alone = task.role == TaskType.EVALUATOR or (
-            task.role == TaskType.WORKER and self.cluster.has_servers and not moves
+            task.role == TaskType.WORKER and self.cluster.has_servers and (may_move or not moves)
         )
         if alone:
             return [task]

@@ -15,7 +15,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from estimand.cluster.description import Task
 from estimand.cluster.preemption import Leaving
 from estimand.cluster.silent_connections import silent_ones_ended
 from estimand.cluster.strategy import cluster_for_tensorflow
+from estimand.cluster.worker_addresses import announce, retract
 from estimand.core.errors import ClusterError
 from estimand.core.tf_config import TaskType
 
@@ -62,6 +63,7 @@ def serve(
     _log.info("%s serves at %s.", me, address)
     watch = ChiefWatch(chief, addresses[chief], timeout, record_is_new)
     leaving = Leaving(leaving_note(me, address))
+    findable = _Findable(config, me, address)
     with (
         leaving.noticed() if me.role == TaskType.PS else contextlib.nullcontext(),
         silent_ones_ended(config._cluster, me),
@@ -71,11 +73,42 @@ def serve(
                 _log.warning("%s was told to end, and %s has saved and left.", me, chief)
                 forget_farewell(me, address)
                 sys.exit(128 + signal.SIGTERM)
+            findable.look()
             time.sleep(_SECONDS_BETWEEN_LOOKS)
     forget_farewell(me, address)
+    findable.end()
     with contextlib.suppress(OSError):
         os.rmdir(os.path.dirname(_file_of(me, address)))
     _log.info("%s has ended the training; %s is done.", chief, me)
+
+
+@dataclass
+class _Findable:
+    """Where workers may come and go, one of them leaves its address, and looks after it."""
+
+    config: Any
+    me: Task
+    address: str
+    _last_look: float | None = None
+
+    def look(self) -> None:
+        model_dir, last = self.config.model_dir, self._last_look
+        if self.me.role != TaskType.WORKER or self.config._min_workers is None or not model_dir:
+            return
+        if last is not None and time.monotonic() - last < _SECONDS_BETWEEN_CALLS:
+            return
+        self._last_look = time.monotonic()
+        if last is None:
+            retract(model_dir, self.me.index)  # what one left that had this number before
+        try:
+            announce(model_dir, self.me.index, self.address)
+        except OSError as error:
+            if last is None:
+                _log.warning("%s cannot leave its address in %s: %s", self.me, model_dir, error)
+
+    def end(self) -> None:
+        if self._last_look is not None:
+            retract(self.config.model_dir, self.me.index)
 
 
 @dataclass
@@ -116,13 +149,14 @@ class ChiefWatch:
         return False
 
 
-def tell_servers(cluster: Cluster) -> None:
-    """Called by the chief: tell workers and parameter servers that training has ended."""
-    threads = [
-        threading.Thread(target=_tell, args=(task, address), daemon=True)
-        for task, address in addresses_of(cluster).items()
-        if task.role in (TaskType.WORKER, TaskType.PS)
-    ]
+def tell_servers(cluster: Cluster, workers: Mapping[int, str]) -> None:
+    """Called by the chief: tell workers and parameter servers that training has ended.
+
+    `workers` has the addresses of those that take part at the end.
+    """
+    servers = {t: where for t, where in addresses_of(cluster).items() if t.role == TaskType.PS}
+    servers |= {Task(TaskType.WORKER, number): where for number, where in workers.items()}
+    threads = [threading.Thread(target=_tell, args=told, daemon=True) for told in servers.items()]
     for thread in threads:
         thread.start()
     deadline = time.monotonic() + _SECONDS_TO_TELL

@@ -12,7 +12,7 @@ import contextlib
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from estimand.cluster.addresses import Cluster, addresses_of, split_address
 from estimand.cluster.description import Task
@@ -23,15 +23,21 @@ _SECONDS_BETWEEN_LOOKS = 2.0
 
 
 @contextlib.contextmanager
-def silent_ones_ended(cluster: Cluster, me: Task) -> Iterator[None]:
-    """Inside, all connections of this process to others of the cluster, and of others to it."""
+def silent_ones_ended(
+    cluster: Cluster, me: Task, moved: Callable[[], Mapping[int, str]] = dict
+) -> Iterator[None]:
+    """Inside, all connections of this process to others of the cluster, and of others to it.
+
+    `moved` has the addresses that are no longer those of the cluster.
+    """
     ports = {task: split_address(address)[1] for task, address in addresses_of(cluster).items()}
     own, over = ports.pop(me, None), threading.Event()
 
     def run() -> None:
         while True:
+            others = {*ports.values(), *(split_address(a)[1] for a in moved().values())}
             for number in open_files():
-                _end_when_silent(number, set(ports.values()), own)
+                _end_when_silent(number, others, own)
             if over.wait(_SECONDS_BETWEEN_LOOKS):
                 return
 

@@ -120,13 +120,17 @@ def _tensorflow_has_begun() -> bool:
 
 
 def _parameter_servers(config: Any) -> Any:
-    import tensorflow as tf
+    from estimand.core import tf_private
 
     me = Task(config.task_type, config.task_id)
-    wait_for_peers(config._cluster, timeout_of(config), me=me)
-    return tf.distribute.ParameterServerStrategy(
-        _resolver(config), variable_partitioner=config.variable_partitioner
+    later = wait_for_peers(
+        config._cluster, timeout_of(config), me=me, min_workers=config._min_workers
     )
+    if later:
+        _log.info("Training begins without %s.", ", ".join(map(str, later)))
+    workers = config._cluster[TaskType.WORKER]
+    there = {n: where for n, where in workers.items() if Task(TaskType.WORKER, n) not in later}
+    return tf_private.strategy_with(there, _resolver(config), config.variable_partitioner)
 
 
 def _resolver(config: Any) -> Any:

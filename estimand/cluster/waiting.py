@@ -25,6 +25,7 @@ from estimand.cluster.addresses import (
 )
 from estimand.cluster.description import Task
 from estimand.core.errors import ClusterError, ConfigError
+from estimand.core.tf_config import TaskType
 
 TIMEOUT_VARIABLE = "ESTIMAND_CLUSTER_TIMEOUT_SECS"
 
@@ -58,8 +59,11 @@ def wait_for_peers(
     sleep: Callable[[float], None] = time.sleep,
     reachable: Callable[[str], bool] = takes_part,
     somebody_is_at: Callable[[str], bool] = answers,
-) -> None:
+    min_workers: int | None = None,
+) -> dict[Task, str]:
     """Return when every other process has been reached once; `ClusterError` names the missing.
+
+    Where `min_workers` are enough, those workers are returned that may come later.
 
     Args:
       cluster: addresses by role and index.
@@ -71,6 +75,7 @@ def wait_for_peers(
       sleep: waits for so many seconds.
       reachable: whether a process of the cluster is at an address.
       somebody_is_at: whether anybody is.
+      min_workers: how many workers are enough; None: all.
     """
     missing = addresses_of(cluster)
     own = missing.pop(me, None) if me is not None else None
@@ -78,8 +83,8 @@ def wait_for_peers(
     with _listening(own, me) if listen and own else contextlib.nullcontext():
         while True:
             missing = {task: where for task, where in missing.items() if not reachable(where)}
-            if not missing:
-                return
+            if not missing or _enough(cluster, missing, min_workers):
+                return missing
             now = clock()
             if now - began >= timeout:
                 raise _never_came(missing, timeout, list(filter(somebody_is_at, missing.values())))
@@ -87,6 +92,12 @@ def wait_for_peers(
                 reported = now
                 _log.info("Still waiting for %s (%.0f s).", _list(missing), now - began)
             sleep(_SECONDS_BETWEEN_TRIES)
+
+
+def _enough(cluster: Cluster, missing: dict[Task, str], min_workers: int | None) -> bool:
+    if min_workers is None or any(task.role != TaskType.WORKER for task in missing):
+        return False
+    return len(cluster[TaskType.WORKER]) - len(missing) >= min_workers
 
 
 @contextlib.contextmanager

@@ -155,6 +155,7 @@ class RunConfig:
         for name in _TASK_FIELDS:
             setattr(self, "_" + name, getattr(task, name))
         self._cluster = task.cluster
+        self._min_workers = task.min_workers
 
     @property
     def session_config(self) -> tf.compat.v1.ConfigProto | None:

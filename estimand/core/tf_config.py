@@ -24,6 +24,7 @@ _KEYS = (
     "cluster",
     "environment",
     "eval_session_master",
+    "min_workers",
     "model_dir",
     "service",
     "session_master",
@@ -67,6 +68,7 @@ class TaskConfig:
     service: dict[str, Any] | None = None
     model_dir: str | None = None
     environment: str | None = None
+    min_workers: int | None = None
 
 
 def parse_tf_config(environ: Mapping[str, str]) -> TaskConfig:
@@ -105,6 +107,7 @@ def parse_tf_config(environ: Mapping[str, str]) -> TaskConfig:
         num_ps_replicas=len(cluster.get(TaskType.PS, {})),
         num_worker_replicas=sum(len(cluster.get(role, {})) for role in counts_as_worker),
         global_id_in_cluster=_global_id(cluster, chief_type, task_type, task_id),
+        min_workers=_checked_min_workers(settings.get("min_workers"), cluster),
         **common,
     )
 
@@ -191,6 +194,24 @@ def _checked_model_dir(model_dir: Any) -> str | None:
     if model_dir == "":
         raise ConfigError("model_dir in TF_CONFIG should be non-empty.")
     return model_dir
+
+
+def _checked_min_workers(number: Any, cluster: Mapping[str, Mapping[int, str]]) -> int | None:
+    """How many workers have to be there before training begins; None: all."""
+    if number is None:
+        return None
+    workers = len(cluster.get(TaskType.WORKER, {}))
+    if TaskType.PS not in cluster:
+        raise ConfigError(
+            'TF_CONFIG has "min_workers", but no "ps": only workers beside parameter servers may '
+            "come later. Without them all train in step, and none can be done without."
+        )
+    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= workers:
+        raise ConfigError(
+            f'"min_workers" in TF_CONFIG must be a number from 1 to {workers}, which is how many '
+            f'workers "cluster" names. Given: {number!r}.'
+        )
+    return number
 
 
 def _checked_cluster(cluster: Any) -> dict[str, dict[int, str]]:

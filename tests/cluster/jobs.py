@@ -52,7 +52,7 @@ def drive(tf_config: str) -> None:
     coordinator = tf.distribute.coordinator.ClusterCoordinator(made)
     answer = coordinator.schedule(tf.function(lambda: tf.constant(41) + 1)).fetch()
     print(f"a worker says {answer}")
-    servers.tell_servers(config._cluster)
+    servers.tell_servers(config._cluster, config._cluster["worker"])
 
 
 def join_workers(tf_config: str) -> None:

@@ -181,6 +181,25 @@ def test_worker_of_parameter_servers_is_started_again_alone(program: str, tmp_pa
     assert beginnings(lines) == ["chief", "ps 0", "worker 0", "worker 0", "worker 1"]
 
 
+def test_a_worker_that_fails_for_good_is_done_without_where_fewer_are_enough(
+    program: str, tmp_path: Path
+) -> None:
+    signs = tmp_path / "signs"
+    signs.mkdir()
+    rules = (
+        f"worker:0=sign {signs}",
+        "worker:0=exit 7",
+        f"worker:1=sign {signs}",
+        f"chief:0=await-signs {signs} 2",
+        "chief:0=sleep 0.5",
+        "worker:1=sleep 1",
+    )
+    options = ("--workers", "2", "--ps", "1", "--min-workers", "1")
+    code, lines = launch(program, *options, rules=rules)
+    assert code == 0
+    assert "[launch] worker 0 ended with exit code 7. Training goes on without it." in lines
+
+
 @pytest.mark.parametrize(
     ("options", "who"), [((), "worker:0"), (("--ps", "1"), "ps:0"), (("--ps", "1"), "chief:0")]
 )
@@ -273,6 +292,8 @@ def test_dry_run_prints_each_tf_config(program: str) -> None:
         (["--ps", "1", __file__], "needs at least one worker"),
         (["--workers", "1", "nowhere.py"], "There is no file 'nowhere.py' to run."),
         (["--workers", "-1", __file__], "-1 is not in the range"),
+        (["--workers", "2", "--min-workers", "1", __file__], "in a cluster with parameter servers"),
+        (["--workers", "2", "--ps", "1", "--min-workers", "3", __file__], "from 1 to the number"),
     ],
 )
 def test_wrong_command_line(arguments: list[str], sentence: str) -> None:

@@ -31,8 +31,8 @@ class Network:
         self.strangers: list[str] = []
         self._up_from = {f"10.0.0.{name[1:]}:2222": second for name, second in up_from.items()}
 
-    def wait(self, timeout: float, **more: Any) -> None:
-        wait_for_peers(
+    def wait(self, timeout: float, **more: Any) -> dict[Task, str]:
+        return wait_for_peers(
             CLUSTER,
             timeout,
             clock=lambda: self.now,
@@ -55,6 +55,13 @@ def test_returns_when_all_others_have_come() -> None:
     network.wait(60, me=Task("chief", 0))
     assert 7 <= network.now < 8
     assert "10.0.0.5:2222" not in network.asked
+
+
+def test_those_beyond_the_least_number_of_workers_may_come_later() -> None:
+    network = Network(_6=3, _7=70)
+    wanted = {"me": Task("chief", 0), "min_workers": 1}
+    assert network.wait(60, **wanted) == {Task("worker", 1): "10.0.0.7:2222"}
+    assert 3 <= network.now < 4
 
 
 def test_who_was_reached_once_is_not_asked_again() -> None:

@@ -135,6 +135,17 @@ def test_service_must_be_a_dict():
     assert isinstance(e.value, EstimandError)
 
 
+SERVED = {
+    "cluster": {"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]},
+    "task": {"type": "chief", "index": 0},
+}
+
+
+def test_how_many_workers_have_to_be_there():
+    assert parse(**SERVED).min_workers is None
+    assert parse(**SERVED, min_workers=1).min_workers == 1
+
+
 WRONG = [
     ({"task": {"type": "chief"}}, '"cluster" is not set in TF_CONFIG, task type must be WORKER.'),
     ({"task": {"index": 1}}, 'If "cluster" is not set in TF_CONFIG, task index must be 0.'),
@@ -190,6 +201,16 @@ WRONG = [
     ({"cluster": {"chief": "a:1"}}, "must give a list of \"host:port\" for each role; 'chief'"),
     ({"cluster": ["a:1"]}, '"cluster" in TF_CONFIG must be a JSON object'),
     ({"model_dir": ""}, "model_dir in TF_CONFIG should be non-empty."),
+    ({**SERVED, "min_workers": 2}, '"min_workers" in TF_CONFIG must be a number from 1 to 1'),
+    ({**SERVED, "min_workers": "1"}, "Given: '1'."),
+    (
+        {
+            "cluster": {"worker": ["a:1", "b:1"]},
+            "task": {"type": "worker", "index": 0},
+            "min_workers": 1,
+        },
+        "only workers beside parameter servers may come later",
+    ),
 ]
 
 

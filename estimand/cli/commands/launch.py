@@ -21,6 +21,12 @@ from estimand.cluster.description import ClusterDescription
 )
 @click.option("--workers", type=click.IntRange(0), default=0, help="Workers besides the chief.")
 @click.option("--ps", type=click.IntRange(0), default=0, help="Parameter servers.")
+@click.option(
+    "--min-workers",
+    type=click.IntRange(1),
+    metavar="N",
+    help="With --ps: begin when N workers are there; others may come later, leave, and move.",
+)
 @click.option("--evaluator", is_flag=True, help="A process that evaluates each new checkpoint.")
 @click.option("--v1", is_flag=True, help="Run it through `estimand run --v1`: TensorFlow 1 code.")
 @click.option(
@@ -70,7 +76,8 @@ def launch(script: str, arguments: tuple[str, ...], **options: Any) -> None:
     There is always a chief. With --ps, workers and parameter servers serve it; without, chief and
     workers train together. It ends with the exit code of the first process that failed, or 0.
     """
-    cluster = ClusterDescription(options["workers"], options["ps"], options["evaluator"])
+    roles = ("workers", "ps", "evaluator", "min_workers")
+    cluster = ClusterDescription(*(options[role] for role in roles))
     if options["kubernetes"]:
         _print_manifests(cluster, script, arguments, options)
         return
@@ -130,6 +137,11 @@ def _print_manifests(
     for name in ("image", "name"):
         if not options[name]:
             raise click.UsageError(f"--kubernetes needs --{name}.")
+    if options["kubernetes"] == "tfjob" and cluster.min_workers is not None:
+        raise click.UsageError(
+            "--min-workers is written into TF_CONFIG, and that of a TFJob is written by Kubeflow's "
+            "operator. Use --kubernetes jobset or job."
+        )
     job = KubernetesJob(
         cluster,
         name=options["name"],

@@ -20,6 +20,13 @@ from tensorflow.python.ops.resource_variable_ops import (
     UninitializedVariable,
 )
 
+from estimand.core.tf_private.coordinators import (
+    coordinator_of,
+    has_answer,
+    on_each_worker,
+    strategy_with,
+    workers_there,
+)
 from estimand.core.tf_private.dataset_stages import (
     Stage,
     handed_on,
@@ -132,15 +139,12 @@ from estimand.core.tf_private.sessions import (
 from estimand.core.tf_private.strategies import (
     cluster_of_servers,
     collective_keys_in_the_graph,
-    coordinator_of,
-    has_answer,
     keras_gradients_are_summed,
     keras_losses_are_whole,
     keras_optimizer_belongs_to,
     keras_seeds_differ_by_replica,
     keras_thread_settings,
     keras_thread_settings_applied,
-    on_each_worker,
     v1_optimizers_share_the_loss,
     variable_belongs_to,
     variable_partitioner,
@@ -274,6 +278,7 @@ __all__ = [
     "stateful_op_types",
     "std_server",
     "step_draws",
+    "strategy_with",
     "tell_tensors_apart",
     "text_file_of_table",
     "unwrapped",
@@ -287,4 +292,5 @@ __all__ = [
     "warn",
     "whole_variable",
     "without_deprecations",
+    "workers_there",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -176,34 +176,6 @@ def cluster_of_servers(strategy: tf.distribute.ParameterServerStrategy) -> tf.tr
     return strategy._cluster_resolver.cluster_spec()
 
 
-def coordinator_of(strategy: tf.distribute.ParameterServerStrategy) -> Any:
-    """The one that hands work to the workers, and that can be ended while a worker is lost.
-
-    Its thread that brings workers back waits for a lost one with a lock in its hands, and ending
-    asks for the same lock: where a worker did not come back, the process would never end.
-    """
-    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-    handler = coordinator._cluster.failure_handler
-
-    def stop() -> None:
-        handler._should_preemption_thread_run = False
-        handler._cluster_due_for_update_or_finish.set()
-
-    handler.stop = stop
-    return coordinator
-
-
-def on_each_worker(coordinator: Any, makers: Sequence[Callable[[], Any]]) -> Any:
-    """What each worker's own function returns there, as an argument for scheduled functions.
-
-    Called again when a worker has been restarted. `create_per_worker_dataset` does the same with
-    one function for all, which cannot know on which worker it is, nor read a share of the input.
-    """
-    workers = coordinator._cluster.workers
-    values = [w.create_resource(make) for w, make in zip(workers, makers, strict=True)]
-    return tf.distribute.coordinator.PerWorkerValue(tuple(values))
-
-
 def whole_variable(copy: tf.Variable) -> Any:
     """The mirrored variable that a variable is a copy in; a plain one is whole itself.
 
@@ -212,11 +184,3 @@ def whole_variable(copy: tf.Variable) -> Any:
     reference = getattr(copy.handle, "_distributed_container", None)
     whole = None if reference is None else reference()
     return copy if whole is None else whole
-
-
-def has_answer(scheduled: Any) -> bool:
-    """Whether a function that was scheduled on a worker has ended there, and without an error.
-
-    `fetch` fails in the same way where the function failed and where only its answer is lost.
-    """
-    return scheduled._status_available_event.is_set() and scheduled._values is not None

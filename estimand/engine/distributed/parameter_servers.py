@@ -19,6 +19,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.cluster.addresses import answers
+from estimand.cluster.worker_addresses import addresses_of_workers
 from estimand.core import tf_private
 from estimand.engine.variables.engine_variable import EngineVariable
 from estimand.engine.variables.maker import VariableMaker
@@ -44,8 +45,19 @@ class Servers(VariableMaker):
 
     @functools.cached_property
     def coordinator(self) -> Any:
-        """Hands work to the workers, and brings back those that were restarted."""
-        return tf_private.coordinator_of(self.strategy)
+        """Hands work to the workers that are there."""
+        who_is_there = addresses_of_workers(self.strategy).there
+        return tf_private.coordinator_of(self.strategy, who_is_there)
+
+    def present(self) -> frozenset[int]:
+        """The numbers of the workers that take part now."""
+        return tf_private.workers_there(self.coordinator)
+
+    def awaited(self) -> frozenset[int]:
+        """Whose shares of the input make it up: of all, or where workers may leave, of the rest."""
+        present = self.present()
+        may_leave = addresses_of_workers(self.strategy).model_dir is not None
+        return present if may_leave and present else frozenset(range(self.workers))
 
     def make(self, *, is_local: bool, asynchronous: bool, **kwargs: Any) -> EngineVariable:
         """A variable on one of the servers, unless it belongs to a trace that is run here."""

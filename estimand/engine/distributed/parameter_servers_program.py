@@ -65,13 +65,11 @@ class ServedProgram:
         function = self._function(
             "loop", feeder, lambda *args: self._block(feeder, *args), tf.constant(0), limit
         )
-        size = min(
-            _MOST_STEPS_PER_BLOCK, math.ceil(steps / (_BLOCKS_PER_WORKER * self._servers.workers))
-        )
+        size = min(_MOST_STEPS_PER_BLOCK, math.ceil(steps / self._most_under_way()))
         under_way: collections.deque[tuple[int, Any]] = collections.deque()
         left, done = steps, 0
         while left or under_way:
-            while left and len(under_way) < _BLOCKS_PER_WORKER * self._servers.workers:
+            while left and len(under_way) < self._most_under_way():
                 count = min(left, size)
                 left -= count
                 under_way.append((count, self._schedule(function, feeder, count, limit)))
@@ -270,8 +268,11 @@ class ServedProgram:
             self._last_result = float(values[_RESULT])
         self._step = max(int(values[_STEP]), self._step or 0)
 
+    def _most_under_way(self) -> int:
+        return _BLOCKS_PER_WORKER * max(1, len(self._servers.present()))
+
     def _all_ended(self) -> bool:
-        return len(self._ended) == self._servers.workers
+        return self._ended >= self._servers.awaited()
 
     def _current_step(self) -> int:
         self._step = int(self.trace.global_step.numpy())

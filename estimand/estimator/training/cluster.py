@@ -12,6 +12,7 @@ from estimand.cluster.servers import leaving_note, serve, tell_servers
 from estimand.cluster.silent_connections import silent_ones_ended
 from estimand.cluster.strategy import kind_of_strategy, make_strategy, root_logger_left_alone
 from estimand.cluster.waiting import timeout_of
+from estimand.cluster.worker_addresses import WorkerAddresses, addresses_of_workers, retract
 from estimand.core.config import RunConfig
 from estimand.core.tf_config import TaskType
 from estimand.estimator.workspace import Workspace
@@ -43,16 +44,26 @@ def taking_part(workspace: Workspace) -> Iterator[None]:
     if config.train_distribute is None and kind_of_strategy(config) is not None:
         workspace.distribute(make_strategy(config))
     has_servers = config.num_ps_replicas > 0
+    workers = _workers(workspace) if has_servers else WorkerAddresses({})
     with contextlib.ExitStack() as stack:
         stack.enter_context(root_logger_left_alone())
         if kind_of_strategy(config) is not None:
             me = Task(config.task_type, config.task_id)
-            stack.enter_context(silent_ones_ended(config._cluster, me))
+            stack.enter_context(silent_ones_ended(config._cluster, me, workers.now))
         if has_servers:
-            stack.enter_context(dead_workers_noticed(config._cluster))
+            stack.enter_context(dead_workers_noticed(workers.now))
             stack.enter_context(preemption_noticed(config._cluster, leaving_note))
         yield
     if has_servers:
-        tell_servers(config._cluster)
+        tell_servers(config._cluster, workers.there(workers.listed))
         # The variables have gone with the servers; what comes next reads the checkpoint.
         workspace.distribute(None)
+
+
+def _workers(workspace: Workspace) -> WorkerAddresses:
+    """Where they are; those that may move are found by what they leave in the model_dir."""
+    workers = addresses_of_workers(workspace.config.train_distribute)
+    if workspace.config._min_workers is not None:
+        workers.model_dir = workspace.model_dir
+        retract(workspace.model_dir)  # who is there leaves it again within seconds
+    return workers

@@ -66,11 +66,12 @@ class Cluster:
         ps=1,
         at_once=True,
         network: Network | None = None,
+        min_workers: int | None = None,
         **settings,
     ) -> None:
         self.model_dir = str(folder / "model")
         self._processes, self._folder, self._at_once = processes, folder, at_once
-        self._network = network
+        self._network, self._min_workers = network, min_workers
         self._settings = {"model_dir": self.model_dir, **settings}
         ports = iter(free_ports(1 + workers + ps))
         self._cluster = {
@@ -79,21 +80,28 @@ class Cluster:
         }
         self.ids: dict[tuple[str, int], int] = {}
         for role, addresses in self._cluster.items():
-            for index in range(len(addresses)):
+            begin = min_workers if role == "worker" and min_workers else len(addresses)
+            for index in range(begin):
                 self.start(role, index)
 
     def _host(self, role: str, index: int) -> str:
         return LOOPBACK if self._network is None else self._network.addresses[f"{role}{index}"]
 
+    def move(self, role: str, index: int) -> None:
+        """To another address, of which only those learn that are started from now on."""
+        self._cluster[role][index] = f"{self._host(role, index)}:{free_ports(1)[0]}"
+
     def start(self, role: str, index: int = 0, **changed) -> None:
         self._settings |= changed
         task = {"type": role, "index": index}
+        told = {"cluster": self._cluster, "task": task, "min_workers": self._min_workers}
         environment = {
-            "TF_CONFIG": json.dumps({"cluster": self._cluster, "task": task}),
+            "TF_CONFIG": json.dumps(told),
             "ESTIMAND_CLUSTER_TIMEOUT_SECS": "60",
         }
         log = str(self._folder / f"{role}{index}.log")
         command = {"environment": environment, "log": log, "settings": self._settings}
+        command["log_level"] = "ERROR" if self._min_workers is None else "INFO"
         if self._network is not None:
             command["namespace"] = self._network.namespaces[f"{role}{index}"]
         self.ids[role, index] = self._processes.ask({**command, "at_once": self._at_once})
@@ -134,10 +142,10 @@ def newest_step(model_dir: str) -> int | None:
     return max(map(int, re.findall(r"ckpt-(\d+)\.index", names)), default=None)
 
 
-def alone(model: str, model_dir: str, max_steps: int) -> est.Estimator:
+def alone(model: str, model_dir: str, max_steps: int, input_fn=None) -> est.Estimator:
     config = est.RunConfig(model_dir=model_dir, tf_random_seed=7, log_step_count_steps=None)
     estimator = served_models.ESTIMATORS[model](config)
-    return estimator.train(served_models.input_fn(8), max_steps=max_steps)
+    return estimator.train(input_fn or served_models.input_fn(8), max_steps=max_steps)
 
 
 def values(model_dir: str) -> dict[str, np.ndarray]:

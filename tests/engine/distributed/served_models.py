@@ -26,6 +26,16 @@ def input_fn(batch: int, repeat: bool = True):
     return fn
 
 
+def share_fn(batch: int, number: int, workers: int):
+    """What one of several workers reads."""
+
+    def fn() -> tf.data.Dataset:
+        rows = tf.data.Dataset.from_tensor_slices(data())
+        return rows.batch(batch).shard(workers, number).repeat()
+
+    return fn
+
+
 def v1_model_fn(features, labels, mode):
     """Words through a lookup table, into an embedding that may be in parts."""
     table = _v1.get_variable("words", [7, 4], initializer=_v1.ones_initializer())

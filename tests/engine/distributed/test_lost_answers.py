@@ -49,6 +49,11 @@ class Cluster:
         self.global_step = 0
         self._lost, self._scheduled = lost, 0
 
+    def present(self) -> frozenset[int]:
+        return frozenset(range(self.workers))
+
+    awaited = present
+
     def schedule(self, function: Any, args: Any) -> Scheduled:
         _, count, limit = args
         done = max(0, min(int(count), int(limit) - self.global_step))

@@ -67,6 +67,34 @@ def test_a_worker_that_never_comes_back_keeps_nobody(processes, tmp_path):
     assert newest_step(cluster.model_dir) == 300
 
 
+def test_workers_come_later_leave_and_move(processes, tmp_path):
+    """One of three is there at first; the second comes, the first leaves for good, the third comes
+    under another address than the chief was told."""
+    settings = {"model": "regression", "max_steps": 100_000, "save_every": 100, "at_once": False}
+    cluster = Cluster(processes, tmp_path, workers=3, min_workers=1, **settings)
+    cluster.wait_for_log("chief", "Training begins without worker 1, worker 2.")
+    cluster.wait_for_step(100)
+    cluster.start("worker", 1)
+    cluster.wait_for_log("chief", "worker 1 at ")
+    cluster.kill("worker", 0)
+    del cluster.ids["worker", 0]
+    cluster.wait_for_step(newest_step(cluster.model_dir) + 100)  # by worker 1 alone
+    cluster.move("worker", 2)
+    cluster.start("worker", 2)
+    cluster.wait_for_log("chief", "worker 2 at ")
+    cluster.kill("worker", 1)
+    del cluster.ids["worker", 1]
+    cluster.wait_for_step(newest_step(cluster.model_dir) + 100)  # by worker 2 alone
+    os.kill(cluster.ids["chief", 0], signal.SIGTERM)
+    assert cluster.exit_code("chief") == 128 + signal.SIGTERM
+    reached = newest_step(cluster.model_dir)
+    assert values(cluster.model_dir)["global_step"] == reached
+    cluster.start("chief", max_steps=reached + 50)
+    cluster.ends_well()
+    assert newest_step(cluster.model_dir) == reached + 50
+    assert not os.path.exists(f"{cluster.model_dir}/workers")
+
+
 def test_a_lost_chief_and_a_lost_server_go_on_from_the_checkpoint(processes, tmp_path):
     settings = {"model": "regression", "max_steps": 900, "save_every": 50}
     cluster = Cluster(processes, tmp_path, workers=1, **settings)
