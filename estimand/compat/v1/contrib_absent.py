@@ -19,19 +19,20 @@ _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 # Those that stand between a program and what it imports.
 _BETWEEN = ("importlib.", "_frozen_importlib", "estimand.compat.")
 # The parts that TensorFlow 1.15 had; any other name is a mistake.
-PARTS = frozenset(
-    """all_reduce autograph batching bayesflow bigtable boosted_trees checkpoint cloud
-    cluster_resolver coder compiler constrained_optimization copy_graph crf cudnn_rnn data
-    deprecated distribute distributions eager estimator factorization feature_column ffmpeg
-    framework fused_conv gan graph_editor grid_rnn hadoop hooks ignite image input_pipeline
-    integrate kafka keras kernel_methods kfac kinesis labeled_tensor layers learn legacy_seq2seq
-    libsvm linear_optimizer lite lookup losses memory_stats metrics mixed_precision model_pruning
-    mpi_collectives nccl nearest_neighbor nn opt optimizer_v2 periodic_resample predictor proto
-    quantization quantize receptive_field recurrent reduce_slice_ops remote_fused_graph resampler
-    rnn rpc saved_model seq2seq session_bundle signal slim solvers sparsemax specs staging
-    stat_summarizer stateless summary tensor_forest tensorboard tensorrt testing text tfprof
-    timeseries tpu training util verbs""".split()
+_PARTS = (
+    "all_reduce autograph batching bayesflow bigtable boosted_trees checkpoint cloud "
+    "cluster_resolver coder compiler constrained_optimization copy_graph crf cudnn_rnn data "
+    "deprecated distribute distributions eager estimator factorization feature_column ffmpeg "
+    "framework fused_conv gan graph_editor grid_rnn hadoop hooks ignite image input_pipeline "
+    "integrate kafka keras kernel_methods kfac kinesis labeled_tensor layers learn legacy_seq2seq "
+    "libsvm linear_optimizer lite lookup losses memory_stats metrics mixed_precision model_pruning "
+    "mpi_collectives nccl nearest_neighbor nn opt optimizer_v2 periodic_resample predictor proto "
+    "quantization quantize receptive_field recurrent reduce_slice_ops remote_fused_graph resampler "
+    "rnn rpc saved_model seq2seq session_bundle signal slim solvers sparsemax specs staging "
+    "stat_summarizer stateless summary tensor_forest tensorboard tensorrt testing text tfprof "
+    "timeseries tpu training util verbs "
 )
+PARTS = frozenset(_PARTS.split())
 
 
 class AbsentName:

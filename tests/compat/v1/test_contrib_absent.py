@@ -73,7 +73,7 @@ def test_what_is_used_is_told_then(tmp_path: Path, use: str, told: str) -> None:
 
 
 def test_a_name_of_a_file_that_is_not_there_is_told_when_it_is_used(tmp_path: Path) -> None:
-    with pytest.raises(AttributeError, match="contrib.quantize is not offered"):
+    with pytest.raises(AttributeError, match=r"contrib\.quantize is not offered"):
         run(tmp_path, PROGRAM)["folded"](None)
 
 
@@ -96,5 +96,5 @@ except ImportError:
 
 
 def test_a_part_that_never_was_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ImportError, match="contrib.quantise is not offered"):
+    with pytest.raises(ImportError, match=r"contrib\.quantise is not offered"):
         run(tmp_path, "from tensorflow.contrib import quantise")
