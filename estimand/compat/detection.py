@@ -99,6 +99,24 @@ def looks_for_contrib(source: str) -> bool:
     return names_contrib and not asks_for_contrib(source)
 
 
+def lines_that_import(source: str) -> frozenset[int]:
+    """The lines of all statements that import, but for those that a program only tries.
+
+    >>> sorted(lines_that_import("import a\\ntry:\\n  import b\\nexcept ImportError:\\n  b = None"))
+    [1]
+    """
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return frozenset()
+    return frozenset(
+        line
+        for node in walk_what_is_not_tried(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    )
+
+
 def only_names_of(wanted: Any, other: Any, source: str) -> list[str]:
     """The names a program uses that one TensorFlow has and the other has not."""
     return [

@@ -24,7 +24,14 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from estimand.compat import contrib_visibility, keras_choice, module_table, moved, old_python
+from estimand.compat import (
+    contrib_visibility,
+    keras_choice,
+    module_table,
+    moved,
+    old_protobuf,
+    old_python,
+)
 from estimand.compat.mapped_module import MappedModule
 from estimand.compat.v1 import contrib
 from estimand.core import old_code, tf_private
@@ -74,7 +81,8 @@ def install(keras: int | None = None) -> None:
     also the optimizers of `tf.keras.optimizers.legacy`, which Keras 3 only names, and
     `tf.keras.layers.DenseFeatures`, which it lacks. Keras' `compile` takes optimizers of
     `tf.compat.v1.train` again. What Python has dropped since (`inspect.getargspec`,
-    `collections.Mapping`, `time.clock`) is there, too.
+    `collections.Mapping`, `time.clock`) is there, too, and modules that an old `protoc` has
+    compiled (`_pb2.py`) are imported.
     Call it before the code that needs them is imported. Calling it again changes nothing.
 
     Args:
@@ -99,6 +107,7 @@ def install(keras: int | None = None) -> None:
         _before.append((sys.modules, name, sys.modules.get(name, _ABSENT)))
         sys.modules[name] = module
     contrib.finder.put_in()
+    old_protobuf.finder.put_in()
     # First: it loads Keras, which puts another module in the place of `tf.keras`.
     if kerases.current() is kerases.KERAS3:  # Keras 2 has all of this
         _supply_legacy_optimizers(tf)
@@ -230,6 +239,7 @@ def uninstall() -> None:
     """Undo `install()`: what was there before is there again."""
     if _before:
         contrib.finder.take_out()
+        old_protobuf.finder.take_out()
     while _before:
         owner, name, value = _before.pop()
         if _is_table(owner):

@@ -45,7 +45,6 @@ HINTS: dict[str, str] = {
     r"contrib\.slim.*": "that of the package tf-slim, which estimand run uses once it is installed",
     r"contrib\.cudnn_rnn.*": "cells of `tf.nn.rnn_cell` with `tf.nn.dynamic_rnn`",
     r"contrib\.metrics\.streaming_(\w+)": r"`tf.metrics.\1`",
-    r"contrib\.data\.(Dataset|TFRecordDataset)": r"`tf.data.\1`",
     r"contrib\.training\.bucket_by_sequence_length": "`tf.data.Dataset.bucket_by_sequence_length`",
     r"keras\.layers\.CuDNN(LSTM|GRU)": r"`tf.keras.layers.\1`",
     r"keras\.backend\.(get_session|set_session|clear_session)": (

@@ -76,13 +76,16 @@ def flatten(
         handles = _make_variables(trace, flat, taken)
         tables = Tables(trace)
         replaced = dict(inputs(trace))
+        # Apart: an op of the model whose name is taken would get another, and be lost.
+        scope = _free_scope(taken)
         for outer, inner in trace.graph.captures:  # type: ignore[attr-defined]
             # Small values are already in the graph.
             if inner.op.type != "Const" and inner.op.name in taken:
                 handle = handles.get(id(outer))
-                replaced[inner.op.name] = (
-                    captures.replacement(outer, inner, tables) if handle is None else handle
-                )
+                if handle is None:
+                    with tf.name_scope(scope):
+                        handle = captures.replacement(outer, inner, tables)
+                replaced[inner.op.name] = handle
         _import(graph_def, replaced)
         _finish(trace, flat, tables)
     return flat
@@ -173,6 +176,14 @@ def _free_name(name: str, taken: set[str]) -> str:
         count += 1
         chosen = f"{name}_variable_{count}"
     return chosen
+
+
+def _free_scope(taken: set[str]) -> str:
+    """A name scope that the model does not have, as a whole: no number is added to it."""
+    scope = "estimand_captured"
+    while any(name == scope or name.startswith(f"{scope}/") for name in taken):
+        scope += "_"
+    return f"{scope}/"
 
 
 def _import(graph_def: Any, replaced: dict[str, tf.Tensor]) -> None:

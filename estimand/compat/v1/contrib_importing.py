@@ -14,6 +14,7 @@ from typing import Any
 
 from estimand.compat.mapped_module import MappedModule
 from estimand.compat.removed import replacement
+from estimand.compat.v1 import contrib_absent
 from estimand.compat.v1.contrib_modules.table import PRIVATE
 
 ROOT = "tensorflow.contrib"
@@ -29,7 +30,19 @@ class Part(MappedModule):
     def __getattr__(self, name: str) -> Any:
         if self.has_module(name):
             return self.module(name)
-        return super().__getattr__(name)
+        try:
+            return super().__getattr__(name)
+        except AttributeError as absent:
+            if name.startswith("__"):
+                raise
+            told = self._told(absent)
+            if contrib_absent.is_imported_at_any_rate():
+                return contrib_absent.AbsentName(told)
+            raise AttributeError(told, name=name, obj=self) from None
+
+    def _told(self, absent: AttributeError) -> str:
+        """What is said of a name that there is not."""
+        return str(absent)
 
     def has_module(self, name: str) -> bool:
         return name == "python" and self.__name__.count(".") == ROOT.count(".") + 1
@@ -74,6 +87,9 @@ class _Implementation(Part):
         if not (isinstance(value, ModuleType) and name in self.__dict__.get("_homes", {})):
             super().__setattr__(name, value)
 
+    def _told(self, absent: AttributeError) -> str:
+        return self._part._told(absent)
+
     def _is_file_in_folder(self, name: str) -> bool:
         part = self._part.__name__.rpartition(".")[2]
         return part in _OF_FILES_ONLY and len(self._below) == 1 and self.has_module(name)
@@ -114,10 +130,29 @@ class Contrib(Part):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             return super().__getattr__(name)
-        raise AttributeError(not_offered(name, self._parts()), name=name, obj=self)
+        raise AttributeError(not_offered(name, self.parts()), name=name, obj=self)
 
-    def _parts(self) -> list[str]:
-        return sorted(name for name, value in vars(self).items() if isinstance(value, Part))
+    def has_module(self, name: str) -> bool:
+        return name in contrib_absent.PARTS and contrib_absent.is_imported_at_any_rate()
+
+    def _made(self, name: str) -> ModuleType:
+        return _AbsentPart(f"{self.__name__}.{name}", self)
+
+    def parts(self) -> list[str]:
+        """Those that are offered."""
+        parts = (name for name, value in vars(self).items() if isinstance(value, Part))
+        return sorted(name for name in parts if not isinstance(vars(self)[name], _AbsentPart))
+
+
+class _AbsentPart(Part):
+    """A part that is imported, perhaps never to be used."""
+
+    def __init__(self, name: str, contrib: Contrib) -> None:
+        super().__init__(name, {})
+        self._contrib = contrib
+
+    def _told(self, absent: AttributeError) -> str:
+        return not_offered(self.__name__.rpartition(".")[2], self._contrib.parts())
 
 
 def not_offered(part: str, offered: list[str]) -> str:
@@ -136,9 +171,9 @@ class Finder(MetaPathFinder, Loader):
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         above, _, name = fullname.rpartition(".")
         parent = sys.modules.get(above)
-        if isinstance(parent, Contrib):
+        if isinstance(parent, Contrib) and not parent.has_module(name):
             # Not by its full name: `from tensorflow.contrib import x` would say less.
-            raise ModuleNotFoundError(not_offered(name, parent._parts()), name=name)
+            raise ModuleNotFoundError(not_offered(name, parent.parts()), name=name)
         if isinstance(parent, Part) and parent.has_module(name):
             return ModuleSpec(fullname, self, is_package=True)
         return None

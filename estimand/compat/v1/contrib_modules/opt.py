@@ -64,7 +64,7 @@ def _apply_rows(adam: Any, grad: Any, var: Any, indices: Any, *, nesterov: bool)
     )
 
 
-class _Decaying:
+class DecoupledWeightDecayExtension:
     """Takes `weight_decay` of each variable off it before its step (Loshchilov and Hutter 2017)."""
 
     def __init__(self, weight_decay: Any, *args: Any, **kwargs: Any) -> None:
@@ -107,10 +107,12 @@ class _Decaying:
 
 def extend_with_decoupled_weight_decay(base_optimizer: type) -> type:
     """A class like an optimizer's whose first argument is `weight_decay`."""
-    return type(f"{base_optimizer.__name__}WithDecay", (_Decaying, base_optimizer), {})
+    return type(
+        f"{base_optimizer.__name__}WithDecay", (DecoupledWeightDecayExtension, base_optimizer), {}
+    )
 
 
-class AdamWOptimizer(_Decaying, _Adam):
+class AdamWOptimizer(DecoupledWeightDecayExtension, _Adam):
     """Adam with weight decay; as ever, `weight_decay` is not multiplied by the learning rate."""
 
     def __init__(
@@ -126,7 +128,7 @@ class AdamWOptimizer(_Decaying, _Adam):
         super().__init__(weight_decay, learning_rate, beta1, beta2, epsilon, use_locking, name)
 
 
-class MomentumWOptimizer(_Decaying, _Momentum):
+class MomentumWOptimizer(DecoupledWeightDecayExtension, _Momentum):
     """Momentum with weight decay, as `AdamWOptimizer`."""
 
     def __init__(

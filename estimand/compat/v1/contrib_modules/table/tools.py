@@ -41,6 +41,10 @@ TOOLS: dict[str, Names] = {
     ),
     "boosted_trees.proto": _at(f"{_HERE}.old_trees", "learner_pb2"),
     "data": _at(
+        "tensorflow:compat.v1.data",
+        "Dataset FixedLengthRecordDataset Iterator TFRecordDataset TextLineDataset",
+    )
+    | _at(
         "tensorflow:compat.v1.data.experimental",
         "AUTOTUNE Counter CsvDataset bucket_by_sequence_length choose_from_datasets "
         "get_single_element group_by_window ignore_errors make_batched_features_dataset "
@@ -158,9 +162,10 @@ TOOLS: dict[str, Names] = {
     ),
     "opt": _at(
         f"{_HERE}.opt",
-        "AdamWOptimizer LazyAdamOptimizer MomentumWOptimizer NadamOptimizer "
-        "extend_with_decoupled_weight_decay",
-    ),
+        "AdamWOptimizer DecoupledWeightDecayExtension LazyAdamOptimizer MomentumWOptimizer "
+        "NadamOptimizer extend_with_decoupled_weight_decay",
+    )
+    | _at(f"{_HERE}.averaging", "MovingAverageOptimizer"),
     "slim.learning": _at(
         f"{_HERE}.train_ops",
         "add_gradients_summaries clip_gradient_norms create_train_op=create_slim_train_op "
