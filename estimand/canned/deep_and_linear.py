@@ -77,6 +77,7 @@ class DeepPart:
     activation_fn: Any = tf.nn.relu
     dropout: float | None = None
     batch_norm: bool = False
+    tag_scope: str = ""  # what tf.compat.v1.estimator had before the tags of its summaries
 
     def logits(self, features: Any, mode: str, units: int, scope: str = "dnn") -> Logits:
         """Builds the part in a variable scope of its own."""
@@ -106,10 +107,10 @@ class DeepPart:
                     with _v1.variable_scope(f"batchnorm_{i}"):
                         net, moved = layers.batch_norm(net, training)
                     updates += moved
-            layers.summarise(net, f"hiddenlayer_{i}")
+            layers.summarise(net, f"{self.tag_scope}hiddenlayer_{i}")
         with _v1.variable_scope("logits"):
             logits = layers.dense(net, units)
-        layers.summarise(logits, "logits")
+        layers.summarise(logits, f"{self.tag_scope}logits")
         return logits
 
 
@@ -119,6 +120,7 @@ class LinearPart:
 
     feature_columns: Any
     sparse_combiner: str = "sum"
+    tag_scope: str = ""
 
     def __post_init__(self) -> None:
         if self.sparse_combiner not in ("sum", "mean", "sqrtn"):
@@ -168,18 +170,19 @@ class LinearPart:
         bias += _v1.nest.flatten(cols_to_vars.get("bias", []))
         return logits
 
-    @staticmethod
-    def summarise(bias: Sequence[tf.Variable], variables: Sequence[tf.Variable]) -> None:
+    def summarise(self, bias: Sequence[tf.Variable], variables: Sequence[tf.Variable]) -> None:
         """The bias, and how many of the weights are zero."""
+        tag = f"{self.tag_scope}bias"
         for variable in bias:
             if variable.shape == [1]:
-                _v1.summary.scalar("bias", variable.read_value()[0])
+                _v1.summary.scalar(tag, variable.read_value()[0])
             else:
-                _v1.summary.histogram("bias", variable.read_value())
+                _v1.summary.histogram(tag, variable.read_value())
         biases = {id(variable) for variable in bias}
         weights = [v for v in variables if id(v) not in biases]
         if weights:
-            _v1.summary.scalar("fraction_of_zero_weights", _fraction_of_zeros(weights))
+            tag = f"{self.tag_scope}fraction_of_zero_weights"
+            _v1.summary.scalar(tag, _fraction_of_zeros(weights))
 
 
 def _fraction_of_zeros(weights: Sequence[tf.Variable]) -> tf.Tensor:

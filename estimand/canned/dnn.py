@@ -41,7 +41,8 @@ def dnn_model_fn(
 ) -> Callable[..., EstimatorSpec]:
     """The model function of a deep model."""
     units: Any = None if hidden_units is None else tuple_of(hidden_units)
-    part = DeepPart(units, tuple_of(feature_columns), activation_fn, dropout, batch_norm)
+    columns, scope = tuple_of(feature_columns), "dnn/" if v1 else ""
+    part = DeepPart(units, columns, activation_fn, dropout, batch_norm, scope)
     naming = V1Naming("t_0", f"dnn/{head_scope(head)}")
     rate = _V1_LEARNING_RATE if v1 else None
     choice = OptimizerChoice(for_many_models(optimizer), rate, naming, v1)

@@ -107,7 +107,7 @@ class CombinedModel:
         if mode == ModeKeys.TRAIN:
             optimizer = _checked(choice.make(counts_own_updates=second))
         logits = self.linear.logits(features, mode, self.head.logits_dimension)
-        layers.summarise(logits.tensor, "linear")
+        layers.summarise(logits.tensor, f"{self.linear.tag_scope}linear")
         return logits, optimizer
 
 
@@ -163,9 +163,10 @@ def combined_model_fn(
     v1: bool = False,
 ) -> Callable[..., EstimatorSpec]:
     """The model function of wide and deep."""
-    linear = LinearPart(tuple_of(linear_feature_columns), linear_sparse_combiner)
+    scopes = ("linear/", "dnn/") if v1 else ("", "")
+    linear = LinearPart(tuple_of(linear_feature_columns), linear_sparse_combiner, scopes[0])
     units, columns = tuple_of(dnn_hidden_units), tuple_of(dnn_feature_columns)
-    deep = DeepPart(units, columns, dnn_activation_fn, dnn_dropout, batch_norm)
+    deep = DeepPart(units, columns, dnn_activation_fn, dnn_dropout, batch_norm, scopes[1])
     linear_optimizer, dnn_optimizer = map(for_many_models, (linear_optimizer, dnn_optimizer))
     return CombinedModel(head, linear, linear_optimizer, deep, dnn_optimizer, v1)
 

@@ -37,7 +37,7 @@ def linear_model_fn(
     if isinstance(optimizer, LinearSDCA):
         head_scope(head)  # that it is one
         return sdca_model_fn(head, tuple_of(feature_columns), optimizer, sparse_combiner, v1)
-    part = LinearPart(tuple_of(feature_columns), sparse_combiner)
+    part = LinearPart(tuple_of(feature_columns), sparse_combiner, "linear/" if v1 else "")
     naming = V1Naming("part_0", f"linear/{head_scope(head)}")
     optimizer = for_many_models(optimizer)
 

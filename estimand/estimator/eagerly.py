@@ -20,7 +20,7 @@ from estimand.core.first_values import first_value
 from estimand.core.metric_objects import is_metric
 from estimand.core.modes import ModeKeys
 from estimand.engine import metrics
-from estimand.engine.eager.program import EagerProgram, watched_calls
+from estimand.engine.eager.program import EagerProgram, FirstStep, watched_calls
 from estimand.engine.eager.run import EagerRunner, EagerTrace
 from estimand.engine.eager.session import EagerSession
 from estimand.engine.feeding.batches import pack_batch
@@ -81,9 +81,20 @@ def try_out(runner: EagerRunner, element_spec: Any, batch: Sequence[tf.Tensor]) 
     return trace
 
 
+def first_step(runner: EagerRunner, feeder: Feeder, element_spec: tuple[Any, Any]) -> FirstStep:
+    """With a batch that makes the variables before it has its turn: input is read only once.
+
+    Raises OutOfRangeError where there is none.
+    """
+    batch = feeder.next_batch()
+    feeder.took(-1)  # it counts when the step does
+    return FirstStep(batch, lambda: runner.run(*pack_batch(element_spec, batch)))
+
+
 def calls(
     runner: EagerRunner,
     trace: EagerTrace,
+    first: FirstStep,
     feeder: Feeder,
     element_spec: tuple[Any, Any],
     hooks: Sequence[Any],
@@ -92,7 +103,8 @@ def calls(
     """The model function called on one batch after another, with hooks around each call."""
     session = EagerSession(trace)
     watching = HookRunner([adopt(hook) for hook in hooks], session)
-    return watched_calls(EagerProgram(runner, session, element_spec), feeder, watching, steps)
+    program = EagerProgram(runner, session, element_spec, first)
+    return watched_calls(program, feeder, watching, steps)
 
 
 def evaluate(calls: Iterator[EagerTrace]) -> dict[str, Any]:

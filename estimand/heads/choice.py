@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from estimand.core.errors import HeadError
@@ -31,20 +31,28 @@ def binary_or_multi_class_head(
     >>> binary_or_multi_class_head(3).logits_dimension
     3
     """
+    return head_for_classes(
+        n_classes,
+        BinaryClassHead,
+        MultiClassHead,
+        weight_column=weight_column,
+        label_vocabulary=label_vocabulary,
+        loss_reduction=loss_reduction,
+    )
+
+
+def head_for_classes(
+    n_classes: int,
+    binary: Callable[..., SingleHead],
+    several: Callable[..., SingleHead],
+    **settings: Any,
+) -> SingleHead:
+    """What `binary` makes of `settings` for two classes, and `several` for more."""
     if n_classes == 2:
-        return BinaryClassHead(
-            weight_column=weight_column,
-            label_vocabulary=label_vocabulary,
-            loss_reduction=loss_reduction,
-        )
+        return binary(**settings)
     if isinstance(n_classes, int) and n_classes < 2:
         raise HeadError(
             f"n_classes must be 2 or more, given: {n_classes}. Labels of yes and no are two "
             "classes: n_classes=2. To predict a number, use a regressor, such as est.DNNRegressor."
         )
-    return MultiClassHead(
-        n_classes,
-        weight_column=weight_column,
-        label_vocabulary=label_vocabulary,
-        loss_reduction=loss_reduction,
-    )
+    return several(n_classes, **settings)

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from estimand.core.errors import HeadError
 from estimand.core.handles import FeatureColumn
+from estimand.core.modes import ModeKeys
 from estimand.heads import losses
 from estimand.heads.base import Head
 from estimand.heads.keys import MetricKeys
@@ -73,13 +74,17 @@ class SingleHead(Head):
         mode: str | None = None,
         regularization_losses: Sequence[Any] | None = None,
     ) -> tf.Tensor:
-        del mode  # the same in training and evaluation
         with tf.name_scope("losses"):
             batch = self._batch(labels, logits, features)
             loss = losses.reduced_loss(batch.losses, batch.weights, self._loss_reduction)
             result = losses.with_regularization(loss, regularization_losses)
         losses.name_as_in_v1(loss, batch.losses, batch.weights, self._loss_reduction)
+        if mode == ModeKeys.TRAIN:
+            self._summarise(batch)
         return result
+
+    def _summarise(self, batch: Batch) -> None:
+        """What training writes for TensorBoard beside the loss."""
 
     def metrics(self, regularization_losses: Sequence[Any] | None = None) -> dict[str, Any]:
         with tf.name_scope("metrics"):

@@ -18,12 +18,12 @@ import tensorflow as tf
 
 from estimand.compat.tpu_spec import TPUEstimatorSpec
 from estimand.core.spec import EstimatorSpec
-from estimand.heads import Head, MultiClassHead, RegressionHead
+from estimand.heads import Head
 from estimand.heads.checks import in_session_graph
-from estimand.heads.keys import MetricKeys, ServingKeys
+from estimand.heads.keys import ServingKeys
 from estimand.heads.losses import UNREDUCED, check_reduction, reduced_loss
 from estimand.heads.single import Batch
-from estimand.heads.v1 import V1BinaryClassHead
+from estimand.heads.v1 import V1BinaryClassHead, V1MultiClassHead, V1RegressionHead
 
 v1 = tf.compat.v1
 
@@ -133,7 +133,7 @@ class _OlderFace:
             optimizer = None
         # Canned models give the updates themselves; for others the head gathered them.
         more.setdefault("update_ops", v1.get_collection(v1.GraphKeys.UPDATE_OPS))
-        spec = self._make_spec(  # type: ignore[attr-defined]
+        return self._make_spec(  # type: ignore[attr-defined]
             features,
             mode,
             logits,
@@ -143,9 +143,6 @@ class _OlderFace:
             train_op_fn=train_op_fn,
             **more,
         )
-        if mode == "train":
-            self._summarise_mean(features, mode, logits, labels)
-        return spec
 
     def _create_tpu_estimator_spec(self, *args: Any, **more: Any) -> TPUEstimatorSpec:
         spec = self._own_spec(*args, **more)
@@ -186,16 +183,6 @@ class _OlderFace:
         batch = Batch(logits, labels, unreduced_loss, each)
         return self._updated(metrics, batch, regularization)  # type: ignore[attr-defined]
 
-    def _summarise_mean(self, features: Any, mode: str, logits: Any, labels: Any) -> None:
-        """A loss that is a sum also writes its mean, which batches of any size can share."""
-        if self.loss_reduction != _SUM:  # type: ignore[attr-defined]
-            return
-        loss = self.create_loss(features, mode, logits, labels)
-        total = tf.reduce_sum(loss.weights * tf.ones_like(loss.unreduced_loss))
-        with v1.name_scope(None):
-            key = self._summary_key(MetricKeys.LOSS_MEAN)  # type: ignore[attr-defined]
-            v1.summary.scalar(key, loss.training_loss / total)
-
 
 def _minimizes_by_itself(optimizer: Any) -> bool:
     """A v1 optimizer where a session runs the step, or any other object with its `minimize`."""
@@ -221,13 +208,13 @@ class _BinaryLogisticHeadWithSigmoidCrossEntropyLoss(  # type: ignore[misc]
 
 
 class _MultiClassHeadWithSoftmaxCrossEntropyLoss(  # type: ignore[misc]
-    _OlderFace, MultiClassHead, _Head
+    _OlderFace, V1MultiClassHead, _Head
 ):
     pass
 
 
 class _RegressionHeadWithMeanSquaredErrorLoss(  # type: ignore[misc]
-    _OlderFace, RegressionHead, _Head
+    _OlderFace, V1RegressionHead, _Head
 ):
     pass
 

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from estimand.canned import baseline
-from estimand.canned.training import regression_head
 from estimand.compat.v1.old_estimator import Estimator
 from estimand.core.config import RunConfig
 from estimand.core.handles import FeatureColumn, Optimizer
-from estimand.heads.v1 import v1_class_head
+from estimand.heads.v1 import v1_class_head, v1_regression_head
 
 _SUM = "weighted_sum"  # tf.compat.v1.losses.Reduction.SUM
 
@@ -46,7 +45,7 @@ class BaselineRegressor(Estimator):
         config: RunConfig | None = None,
         loss_reduction: str = _SUM,
     ) -> None:
-        head = regression_head(label_dimension, weight_column, loss_reduction)
+        head = v1_regression_head(label_dimension, weight_column, loss_reduction)
         model_fn = baseline.baseline_model_fn(head, optimizer, weight_column, v1=True)
         super().__init__(model_fn, model_dir, config)
 

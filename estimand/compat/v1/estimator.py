@@ -23,7 +23,6 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.canned import dnn, dnn_linear_combined, linear
-from estimand.canned.training import regression_head
 from estimand.compat.v1.baseline_models import (
     BaselineClassifier as BaselineClassifier,
 )
@@ -37,7 +36,7 @@ from estimand.compat.v1.old_estimator import Estimator
 from estimand.core.config import RunConfig
 from estimand.core.handles import FeatureColumn, Optimizer
 from estimand.engine.warm_start.settings import WarmStartSettings
-from estimand.heads.v1 import v1_class_head
+from estimand.heads.v1 import v1_class_head, v1_regression_head
 
 _SUM = "weighted_sum"  # tf.compat.v1.losses.Reduction.SUM
 
@@ -84,7 +83,7 @@ class LinearRegressor(Estimator):
         sparse_combiner: str = "sum",
     ) -> None:
         del partitioner
-        head = regression_head(label_dimension, weight_column, loss_reduction)
+        head = v1_regression_head(label_dimension, weight_column, loss_reduction)
         model_fn = linear.linear_model_fn(
             head, feature_columns, optimizer, sparse_combiner, v1=True
         )
@@ -202,7 +201,7 @@ class DNNRegressor(_DeepEstimator):
         batch_norm: bool = False,
     ) -> None:
         super().__init__(
-            regression_head(label_dimension, weight_column, loss_reduction),
+            v1_regression_head(label_dimension, weight_column, loss_reduction),
             hidden_units,
             feature_columns,
             model_dir,
@@ -317,7 +316,7 @@ class DNNLinearCombinedRegressor(_WideDeepEstimator):
     ) -> None:
         del input_layer_partitioner
         super().__init__(
-            regression_head(label_dimension, weight_column, loss_reduction),
+            v1_regression_head(label_dimension, weight_column, loss_reduction),
             model_dir,
             linear_feature_columns,
             linear_optimizer,

@@ -168,25 +168,25 @@ def _evaluate_eagerly(
 ) -> tuple[str | None, dict[str, Any]]:
     eagerly.begin(workspace, "evaluate")
     runner, spec = workspace.eager_runner(ModeKeys.EVAL, seed), given.element_spec
+    feeder = Feeder(given.dataset, given.unpack, keep_alive=given)
     try:
-        first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
+        first = eagerly.first_step(runner, feeder, spec)
     except tf.errors.OutOfRangeError:
         raise InputError(
             "The input of evaluate is empty. With RunConfig(run_eagerly=True) at least one batch "
             "is needed to build the model: let input_fn give one."
         ) from None
-    feeder = Feeder(given.dataset, given.unpack, keep_alive=given)
 
     def results(trace: EagerTrace) -> dict[str, Any]:
         all_hooks = [*hooks, *(trace.spec.evaluation_hooks or ())]
-        calls = eagerly.calls(runner, trace, feeder, spec, all_hooks, steps)
+        calls = eagerly.calls(runner, trace, first, feeder, spec, all_hooks, steps)
         return eagerly.evaluate(calls)
 
     if as_they_are:
-        return None, results(eagerly.try_out(runner, spec, first))
+        return None, results(eagerly.try_out(runner, spec, first.batch))
     wait_for_files(workspace)
     with eagerly.values_lent(workspace, "evaluate"):
         trace, path = eagerly.build(
-            workspace, runner, spec, first, checkpoint_path, purpose="evaluate"
+            workspace, runner, spec, first.batch, checkpoint_path, purpose="evaluate"
         )
         return path, results(trace)

@@ -138,24 +138,35 @@ def _start_eagerly(
     seed = model_seed(workspace, RunRecord.load(workspace.model_dir))
     runner = workspace.eager_runner(ModeKeys.PREDICT, seed)
 
-    def feeder() -> Feeder:
-        return Feeder(given.dataset, given.unpack, with_labels=False, keep_alive=given)
+    feeder = Feeder(
+        given.dataset,
+        given.unpack,
+        with_labels=False,
+        keep_alive=given,
+        ahead=not tf_private.comes_from_generator(given.dataset),
+    )
 
     def select(trace: EagerTrace) -> Any:
         return prediction.selected_predictions(trace, predict_keys)
 
     def batches(trace: EagerTrace) -> Iterator[Any]:
         all_hooks = [*hooks, *(trace.spec.prediction_hooks or ())]
-        calls = eagerly.calls(runner, trace, feeder(), spec, all_hooks)
+        calls = eagerly.calls(runner, trace, first, feeder, spec, all_hooks)
         return eagerly.predict_batches(calls, select)
 
     try:
-        first = feeder().next_batch()
+        first = eagerly.first_step(runner, feeder, spec)
     except tf.errors.OutOfRangeError:
         return eagerly.Keys(None), iter(())
     with eagerly.values_lent(workspace, "predict"):
         trace, path = eagerly.build(
-            workspace, runner, spec, first, checkpoint_path, purpose="predict", untrained=untrained
+            workspace,
+            runner,
+            spec,
+            first.batch,
+            checkpoint_path,
+            purpose="predict",
+            untrained=untrained,
         )
         chosen = select(trace)
         keys = eagerly.Keys(list(chosen) if isinstance(chosen, dict) else None)

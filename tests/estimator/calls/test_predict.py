@@ -220,6 +220,22 @@ def test_first_value_needs_only_the_first_batch(tmp_path: Path) -> None:
     generator.close()
 
 
+@pytest.mark.parametrize("run_eagerly", [False, True], ids=["traced", "eagerly"])
+def test_a_generator_is_asked_once_for_each_answer(tmp_path: Path, run_eagerly: bool) -> None:
+    asked = iter(range(100))
+
+    def requests() -> tf.data.Dataset:
+        # A server's generator: what was taken from it does not come again.
+        rows = ({"x": np.float32([number])} for number in asked)
+        spec = {"x": tf.TensorSpec([1], tf.float32)}
+        return tf.data.Dataset.from_generator(lambda: rows, output_signature=spec)
+
+    answers = estimator(tmp_path, run_eagerly=run_eagerly).predict(requests, untrained=True)
+    assert [next(answers)["x"] for _ in range(3)] == [0, 1, 2]
+    answers.close()
+    assert next(asked) == 3
+
+
 # ------------------------------------------------------------------ predict_keys
 
 
