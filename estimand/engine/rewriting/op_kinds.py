@@ -143,7 +143,8 @@ def with_others(
     for node in definition.node:
         if wanted is None or node.name in wanted:
             yield node, others
-            called += functions_called(node)
+            if functions:
+                called += functions_called(node)
     seen: set[str] = set()
     while called:
         name = called.pop(0)

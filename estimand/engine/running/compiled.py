@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.core import tf_private
+from estimand.core import garbage, tf_private
 from estimand.engine import time_spent
 
 PLAIN = "plain"
@@ -45,7 +45,11 @@ class Compiled:
         def results(*given: Any) -> Any:
             return tf.nest.map_structure(_without_type_of_shapes, build(*given))
 
-        with tf_private.executor(bool(_EXECUTOR[block_mode])), tf_private.calls_as_they_are():
+        with (
+            garbage.left_alone(),
+            tf_private.executor(bool(_EXECUTOR[block_mode])),
+            tf_private.calls_as_they_are(),
+        ):
             self._function = tf.function(results, autograph=False).get_concrete_function(*args)
         self._captured = list(self._function.captured_inputs)
         self._types = [t.dtype for t in self._function.outputs]

@@ -6,6 +6,7 @@ and body that it calls; and says why not of anything else.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from estimand.engine.variables import effects
 from estimand.engine.variables.placement import copies
 
 Targets = Iterable[tf.Operation | tf.Tensor]
+_Placed = tuple[set[str], str | None]
 
 # Stateful in TensorFlow's books, but nothing outside of the step can see that they ran: they
 # fail, stand for a variable or a table, or are given from outside.
@@ -54,11 +56,9 @@ def device_problem(trace: Trace) -> str | None:
     if present:
         return f"TensorFlow sees a {sorted(present)[0]} here"
     variables = [copy for v in trace.variables.by_name.values() for copy in copies(v)]
-    placed = set()
-    for node in call_tree(trace.graph):
-        placed.add(node.device)
-        if (problem := conditions.problem(node)) is not None:
-            return problem
+    placed, problem = _placed(trace.graph)
+    if problem is not None:
+        return problem
     for where in placed | {v.device for v in variables}:
         device = tf.DeviceSpec.from_string(where)
         if (device.device_type or "CPU", device.device_index or 0) != ("CPU", 0):
@@ -66,6 +66,31 @@ def device_problem(trace: Trace) -> str | None:
         if device.job not in (None, "localhost"):
             return f"part of it is in another process ({where})"
     return None
+
+
+# Every evaluation asks; a graph that has as many ops as before is what it was.
+_placed_before: weakref.WeakKeyDictionary[tf.Graph, tuple[int, _Placed]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def _placed(graph: tf.Graph) -> _Placed:
+    """The devices that ops of a graph name, up to the first that is a problem, and that problem."""
+    size = len(graph.get_operations())
+    known, found = _placed_before.get(graph, (None, None))
+    if found is None or known != size:
+        found = _look_for_devices(graph)
+        _placed_before[graph] = size, found
+    return found
+
+
+def _look_for_devices(graph: tf.Graph) -> _Placed:
+    placed = set()
+    for node in call_tree(graph):
+        placed.add(node.device)
+        if (problem := conditions.problem(node)) is not None:
+            return placed, problem
+    return placed, None
 
 
 def trial_problem(trace: Trace, targets: Targets) -> str | None:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from estimand.core import tf_private
+from estimand.core import garbage, tf_private
 from estimand.core.errors import ModelFnError
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
@@ -244,6 +244,7 @@ def trace_model(
         return []
 
     with contextlib.ExitStack() as stack:
+        stack.enter_context(garbage.left_alone())
         stack.enter_context(building_scopes(seed))
         has_remote_variables = store.maker.are_remote
         stack.enter_context(building_for_any_executor(distribution, has_remote_variables))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from estimand.serving.flags import Flags
+from estimand.serving.flags import Flags, automatic_workers, thread_count
 from estimand.serving.lifecycle.config import base_paths
 
 
@@ -74,3 +74,21 @@ def grpc_addresses(flags: Flags) -> list[str]:
     if flags.grpc_socket_path:
         addresses.append(f"unix:{flags.grpc_socket_path}")
     return addresses
+
+
+def processes_line(flags: Flags) -> str:
+    """How many processes answer, and why.
+
+    >>> processes_line(Flags(num_workers=3)).partition(" on ")[0]
+    '3 processes'
+    """
+    cores = f"{thread_count(0)} core{'' if thread_count(0) == 1 else 's'}"
+    if flags.num_workers > 1:
+        return f"{flags.num_workers} processes on {cores}, each with its own copy of the models."
+    more = automatic_workers(flags)
+    if more == 1:
+        return f"1 process on {cores}: more would cost each request more than they gain here."
+    return (
+        f"1 process on {cores}, of which Python uses one at a time. For {more}, each with its own "
+        "copy of the models: --num_workers=0"
+    )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from estimand.core.errors import ConfigError, MissingExtraError
 from estimand.serving.flags import Flags
 from estimand.serving.process import log_floods
-from estimand.serving.process.addresses import address_lines, grpc_addresses
+from estimand.serving.process.addresses import address_lines, grpc_addresses, processes_line
 
 if TYPE_CHECKING:
     from estimand.serving.large_json.by_size import JsonBySize
@@ -46,7 +46,7 @@ def serve(
       say: called with each line to print.
       process_is_fresh: whether TensorFlow was imported here and nothing else done.
     """
-    flags.check()
+    flags = flags.check()
     say = _said_or_not(say)
     if flags.model_config_file and flags.model_base_path:  # as containers' entry points have it
         log.info("--model_base_path is not looked at: there is a --model_config_file.")
@@ -185,7 +185,7 @@ class _Server:
         if self._handed is None:
             await self._listen(manager)
             manager.start(settings)
-            for line in address_lines(self._flags, settings):
+            for line in (*address_lines(self._flags, settings), processes_line(self._flags)):
                 self._say(line)
             return
         from estimand.serving.process.worker import Membership

@@ -28,6 +28,7 @@ from estimand.serving.access.certificates import Certificates, hand_over
 from estimand.serving.flags import Flags, thread_count
 from estimand.serving.metrics import sum_of_states
 from estimand.serving.probing.verdicts import Verdict, Verdicts
+from estimand.serving.process.addresses import processes_line
 from estimand.serving.process.nobody_listens import NobodyListens
 from estimand.serving.process.sockets import Sockets, open_sockets
 from estimand.serving.status import StatusError
@@ -244,7 +245,7 @@ class _Supervisor:
             if len(self._has_listened) == self._flags.num_workers and self._addresses:
                 for line in self._addresses:
                     self._say(line)
-                self._say(f"{self._flags.num_workers} workers")
+                self._say(processes_line(self._flags))
                 self._addresses = []
 
         async def config(_: Any) -> str | None:

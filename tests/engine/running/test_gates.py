@@ -254,3 +254,11 @@ def test_the_first_cpu_by_name_is_no_other_device() -> None:
             return tf.reduce_sum(tf.exp(features["x"]))
 
     assert gates.device_problem(traced(on_first)) is None
+
+
+def test_what_a_hook_adds_on_another_device_is_seen_though_the_graph_was_looked_at() -> None:
+    trace = traced(squares)
+    assert gates.device_problem(trace) is None
+    with trace.as_default(), tf.device("/CPU:1"):
+        tf.constant(1.0)
+    assert "placed on" in gates.device_problem(trace)

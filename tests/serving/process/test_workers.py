@@ -27,6 +27,7 @@ from estimand.core.errors import ConfigError
 from estimand.serving import serve
 from estimand.serving.flags import Flags
 from estimand.serving.process import workers
+from estimand.serving.process.addresses import processes_line
 from estimand.serving.process.sockets import open_sockets
 from estimand.serving.process.worker import Handed, Membership
 from estimand.serving.status import StatusError
@@ -329,6 +330,32 @@ def test_grpcio_cannot_share_a_unix_socket() -> None:
     )
     with pytest.raises(ConfigError, match="Add --grpc_backend=lean"):
         flags.check()
+
+
+@pytest.mark.parametrize(("cores", "processes"), [(1, 1), (2, 1), (3, 1), (4, 2), (16, 8)])
+def test_none_asked_for_means_one_for_every_two_cores(monkeypatch, cores, processes) -> None:
+    monkeypatch.setattr("estimand.serving.flags.thread_count", lambda asked: asked or cores)
+    assert Flags(model_base_path="/m", num_workers=0).check().num_workers == processes
+    assert Flags(model_base_path="/m", num_workers=3).check().num_workers == 3
+
+
+def test_none_asked_for_means_one_where_processes_could_not_share_a_socket(monkeypatch) -> None:
+    monkeypatch.setattr("estimand.serving.flags.thread_count", lambda asked: asked or 16)
+    alone = Flags(
+        model_base_path="/m", num_workers=0, grpc_socket_path="/tmp/s", grpc_backend="grpcio"
+    )
+    assert alone.check().num_workers == 1
+
+
+def test_the_start_says_how_many_processes_there_are_and_how_to_have_more(monkeypatch) -> None:
+    for module in ("flags", "process.addresses"):
+        name = f"estimand.serving.{module}.thread_count"
+        monkeypatch.setattr(name, lambda asked: asked or 8)
+    assert processes_line(Flags()).startswith("1 process on 8 cores")
+    assert processes_line(Flags()).endswith(
+        "For 4, each with its own copy of the models: --num_workers=0"
+    )
+    assert processes_line(Flags(num_workers=4)).startswith("4 processes on 8 cores")
 
 
 def test_who_only_watches_does_not_load_tensorflow() -> None:
