@@ -40,6 +40,23 @@ def write_text(path: str, text: str) -> None:
         file.write(text)
 
 
+def write_new_text(path: str, text: str) -> None:
+    """The same, but a file that is there already stays as it is, where the system can do that."""
+    if is_remote(path):
+        write_text(path, text)
+        return
+    temporary = atomic_files.temporary_path(*os.path.split(path))
+    write_text(temporary, text)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without links
+        write_text(path, text)
+    finally:
+        atomic_files.remove_quietly(temporary)
+
+
 def read_text(path: str) -> str | None:
     """None if it is not there."""
     try:

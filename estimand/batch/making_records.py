@@ -97,8 +97,9 @@ def make_records(
     check_numbers("make_records", workers=workers, shard_rows=shard_rows or 1)
     _check(compression, kinds or {})
     settings = Settings(dict(kinds or {}), compression, input_format, shard_rows)
-    folder, paths = folder_of(output), files_of("make_records", input, folders=True)
-    shards, known = cut(paths, input_format, shard_rows), known_of(folder)
+    folder = folder_of(output)
+    known, paths = known_of(folder), files_of("make_records", input, folder, folders=True)
+    shards = cut(paths, input_format, shard_rows)
     if records := [shard.path for shard in shards if shard.format == "tfrecord"]:
         raise InputError(f"make_records: {records[0]} holds records already.")
     task = RecordsTask.chosen(settings, shards, known)

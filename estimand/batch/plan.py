@@ -12,6 +12,7 @@ Programs that read a folder of files leave out names that begin with `_` or `.`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Callable, Iterable
@@ -118,16 +119,36 @@ class Job:
     def mark(self, number: int) -> str:
         return os.path.join(self.output, "_job", f"done-{number:05d}.json")
 
+    def _names_in(self, folder: str) -> list[str]:
+        whole = os.path.join(self.output, folder) if folder else self.output
+        return [os.path.join(whole, name) for name in files.names_in(whole)]
+
+    @functools.cached_property
+    def _planned_with(self) -> frozenset[tuple[str, int, int]]:
+        return frozenset(self.inputs)
+
+    def check_unchanged(self, number: int) -> None:
+        """InputError if the file of a shard is not the one that was planned with."""
+        path = self.shards[number].path
+        if self.shards[number].format != IMAGES and _identity(path) not in self._planned_with:
+            raise InputError(
+                f"{path} has changed since the job was begun. Begin anew, in another directory."
+            )
+
     @property
     def success(self) -> str:
         return os.path.join(self.output, "_SUCCESS")
 
     def finished(self) -> dict[int, dict[str, Any]]:
         """What is known of shards that are done."""
-        there = set(files.names_in(os.path.join(self.output, "_job")))
-        numbers = [n for n in range(len(self.shards)) if os.path.basename(self.mark(n)) in there]
-        texts = {number: files.read_text(self.mark(number)) for number in numbers}
-        return {number: json.loads(text) for number, text in texts.items() if text}
+        there = {name for folder in ("_job", "") for name in self._names_in(folder)}
+        numbers = [
+            number
+            for number in range(len(self.shards))
+            if {self.mark(number), self.file(number)} <= there  # neither was taken away
+        ]
+        marks = {number: _parsed(files.read_text(self.mark(number))) for number in numbers}
+        return {number: mark for number, mark in marks.items() if mark is not None}
 
 
 def folder_of(output: str | os.PathLike[str]) -> str:
@@ -135,12 +156,28 @@ def folder_of(output: str | os.PathLike[str]) -> str:
     return folder if is_remote(folder) else os.path.abspath(folder)
 
 
-def files_of(called: str, paths: Paths, *, folders: bool = False) -> list[str]:
-    """The files that paths and patterns stand for; where `folders` will do, one of images."""
+def files_of(called: str, paths: Paths, output: str, *, folders: bool = False) -> list[str]:
+    """The files that paths and patterns stand for; where `folders` will do, one of images.
+
+    What a job has written is no input of it, though a pattern may find it when it goes on.
+    """
     if folders and isinstance(paths, (str, os.PathLike)) and os.path.isdir(paths):
-        return [os.path.abspath(paths)]
-    files = find_files(called, paths)
-    return [path if is_remote(path) else os.path.abspath(path) for path in files]
+        folder = os.path.abspath(paths)
+        if _is_within(output, folder):  # it would be one of the classes
+            raise InputError(
+                f"{called}: the output {output} lies in the folder of images {folder}, where every "
+                "folder is a class. Give a directory elsewhere."
+            )
+        return [folder]
+    found = [p if is_remote(p) else os.path.abspath(p) for p in find_files(called, paths)]
+    files = [path for path in found if not _is_within(path, output)]
+    if not files:
+        raise InputError(f"{called}: all that was found to read lies in the output, {output}.")
+    return files
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return os.path.join(path, "").startswith(os.path.join(folder, ""))
 
 
 def cut(paths: Iterable[str], input_format: str | None, shard_rows: int | None) -> list[Shard]:
@@ -165,7 +202,8 @@ def begin_or_go_on(
     job = Job(output, task, tuple(for_each(_identity, paths)), tuple(shards))
     if known is None:
         _begin(job)
-    elif changed := _changes(known, _described(job)):
+        known = known_of(output)  # another command may have begun there at the same moment
+    if known is not None and (changed := _changes(known, _described(job))):
         raise InputError(
             f"{output} was begun with {changed}. Give another directory, or what was given then."
         )
@@ -202,9 +240,16 @@ def _format(path: str, input_format: str | None) -> str:
 
 def known_of(folder: str) -> dict[str, Any] | None:
     """The plan of the job that was begun there, if one was."""
-    text = files.read_text(os.path.join(folder, _PLAN))
+    path = os.path.join(folder, _PLAN)
+    try:
+        text = files.read_text(path)
+    except tf.errors.OpError as error:
+        raise _unusable(folder, error) from error
     if text is not None:
-        return json.loads(text)
+        known = _parsed(text)
+        if known is None:
+            raise InputError(f"{path} is damaged. Begin anew, in another directory.")
+        return known
     others = [name for name in files.names_in(folder) if name[0] not in "._"]
     if others:
         raise InputError(
@@ -214,14 +259,33 @@ def known_of(folder: str) -> dict[str, Any] | None:
     return None
 
 
+def _parsed(text: str | None) -> dict[str, Any] | None:
+    """None if it is not whole: a disk may have been full, or somebody may have written there."""
+    try:
+        found = json.loads(text or "")
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _unusable(folder: str, error: tf.errors.OpError) -> InputError:
+    return InputError(
+        f"{folder} cannot be the directory of the output: {error.message}. Give another one, or "
+        "make room for it."
+    )
+
+
 def _begin(job: Job) -> None:
-    for name in ("_job", "_errors"):
-        tf.io.gfile.makedirs(os.path.join(job.output, name))
+    try:
+        for name in ("_job", "_errors"):
+            tf.io.gfile.makedirs(os.path.join(job.output, name))
+    except tf.errors.OpError as error:
+        raise _unusable(job.output, error) from error
     places = {path: i for i, (path, *_) in enumerate(job.inputs)}
     shards = [(places[shard.path], shard.begin, shard.end) for shard in job.shards]
     told = job.task.for_workers()
     text = json.dumps({**_described(job), **told, "shards": shards})
-    files.write_text(os.path.join(job.output, _PLAN), text)
+    files.write_new_text(os.path.join(job.output, _PLAN), text)
 
 
 def _described(job: Job) -> dict[str, Any]:

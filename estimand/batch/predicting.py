@@ -96,8 +96,9 @@ def plan_job(
     batch_size: int,
 ) -> tuple[Job, str]:
     """The job in `output`, begun there if it has not been, and the version that answers."""
-    folder, paths = folder_of(output), files_of("predict", input)
-    shards, known = cut(paths, settings.input_format, settings.shard_rows), known_of(folder)
+    folder = folder_of(output)
+    known, paths = known_of(folder), files_of("predict", input, folder)
+    shards = cut(paths, settings.input_format, settings.shard_rows)
     task = PredictTask.chosen(os.fspath(export), settings, batch_size, known)
     return begin_or_go_on(folder, paths, shards, known, task), task.export
 

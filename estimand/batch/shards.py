@@ -22,6 +22,7 @@ def do_shard(work: Work, job: Job, number: int) -> dict[str, int]:
     to_errors, to_file = job.errors(number), job.file(number)
     with files.replacing(to_errors) as errors, files.replacing(to_file) as file:
         counts = _write(work, job, number, file, errors)
+        job.check_unchanged(number)  # also while it was read
     if not counts["errors"]:
         files.remove(job.errors(number))
     files.write_text(job.mark(number), json.dumps({**counts, **work.notes()}))
@@ -33,7 +34,8 @@ def _write(work: Work, job: Job, number: int, file: str, errors: str) -> dict[st
     path = job.shards[number].path
     with (
         contextlib.closing(work.open(file)) as writer,
-        open(errors, "w", encoding="utf-8") as broken,
+        # Text may be the reason that cannot be UTF-8; it is then as JSON writes it in ASCII.
+        open(errors, "w", encoding="utf-8", errors="backslashreplace") as broken,
     ):
         for made in _made(work, job, number):
             if isinstance(made, RowError):

@@ -46,17 +46,19 @@ def open_writer(
 class _Text:
     def __init__(self, path: str, file_format: str, names: Sequence[str]) -> None:
         self._as_csv = file_format == "csv"
-        self._file = open(path, "w", encoding="utf-8", newline="")  # noqa: SIM115 - see close
+        self._file = open(path, "wb")  # noqa: SIM115 - see close
         self._names = names
         if self._as_csv:
-            self._file.write(_csv_line(names))
+            self._file.write(_csv_line(names).encode())
 
-    def encode(self, answers: Answers) -> str:
+    def encode(self, answers: Answers) -> bytes:
         if self._as_csv:
-            return "".join(_csv_line(_cell(v) for v in row.values()) for row in answers.rows())
-        return "".join(json_line(row) for row in answers.rows())
+            lines = (_csv_line(_cell(v) for v in row.values()) for row in answers.rows())
+        else:
+            lines = (json_line(row) for row in answers.rows())
+        return "".join(lines).encode()
 
-    def write(self, encoded: str) -> None:
+    def write(self, encoded: bytes) -> None:
         self._file.write(encoded)
 
     def close(self) -> None:

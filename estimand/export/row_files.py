@@ -144,7 +144,7 @@ def _text_file(path: str) -> Iterator[TextIO]:
 
 def _csv_rows(path: str) -> Iterator[Row | Unreadable]:
     with _text_file(path) as file:
-        reader = csv.DictReader(file)
+        reader = csv.DictReader(file, strict=True)  # else a quote left open takes rows silently
         try:
             yield from _checked_cells(path, reader)
         except csv.Error as error:
@@ -159,7 +159,15 @@ def _checked_cells(path: str, reader: csv.DictReader[str]) -> Iterator[Row | Unr
             f"{path}: the header names {twice[0]!r} more than once. Several numbers of one "
             "row go into one cell, as a list: [1.5, 2.0]."
         )
-    for row in reader:
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:  # it goes on with the next line
+            where = f"{path}, line {reader.line_num}"
+            yield Unreadable(f"{where}: {error}. Is there a quote too many or too few?", "")
+            continue
         if None in row or None in row.values():
             reason = (
                 f"{path}, line {reader.line_num}: the header has {len(columns)} columns, this "
@@ -175,8 +183,11 @@ def _checked_cells(path: str, reader: csv.DictReader[str]) -> Iterator[Row | Unr
 
 def _json_rows(path: str) -> Iterator[Row | Unreadable]:
     if _is_one_document(path):
-        with _text_file(path) as file:
-            document = json.load(file)
+        try:
+            with _text_file(path) as file:
+                document = _parsed(file.read())
+        except json.JSONDecodeError as error:
+            raise InputError(f"{path} is no JSON: {error}.") from error
         if isinstance(document, dict) and isinstance(document.get("instances"), list):
             document = document["instances"]
         for row in document if isinstance(document, list) else [document]:
@@ -193,13 +204,13 @@ def _is_one_document(path: str) -> bool:
     with _text_file(path) as file:
         first = next((line for line in file if line.strip()), "")
     with contextlib.suppress(ValueError):
-        start = json.loads(first)
+        start = _parsed(first)
         return not isinstance(start, dict) or isinstance(start.get("instances"), list)
     if path.removesuffix(".gz").endswith((".jsonl", ".ndjson")):
         return False  # its first line is broken
     try:
         with _text_file(path) as file:
-            json.load(file)
+            _parsed(file.read())
     except ValueError as error:
         if isinstance(error, InputError):
             raise
@@ -207,9 +218,16 @@ def _is_one_document(path: str) -> bool:
     return True
 
 
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise json.JSONDecodeError("Too many brackets within each other", "", 0) from None
+
+
 def _json_line(where: str, line: str) -> Row | Unreadable:
     try:
-        row = json.loads(line)
+        row = _parsed(line)
     except ValueError as error:
         return Unreadable(f"{where} is no JSON: {error}", line.rstrip("\r\n"))
     return _checked_row(where, row)

@@ -152,6 +152,8 @@ def test_images_become_records_in_parts(tmp_path: Path) -> None:
     one = est.records.write(tmp_path / "one.tfrecord", tmp_path / "images")
     assert len(made.files) == 3
     assert list(est.records.read(made.files)) == list(est.records.read(one.files))
+    with pytest.raises(est.errors.InputError, match="images, where every folder is a class"):
+        est.batch.make_records(tmp_path / "images", tmp_path / "images" / "cut")
     (tmp_path / "images" / "dog" / "9.png").write_bytes(b"new")
     with pytest.raises(est.errors.InputError, match="images has changed since"):
         est.batch.make_records(tmp_path / "images", tmp_path / "out", shard_rows=4)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import estimand as est
+from estimand.batch import predicting
 from estimand.batch.plan import known_of, load_job
 from estimand.batch.predict_task import PredictTask, Settings, fingerprint
 from estimand.batch.predicting import plan_job
@@ -86,6 +87,56 @@ def test_other_input_is_another_job(base: Path, tmp_path: Path) -> None:
     write_rows(first, rows_of(range(6)))
     with pytest.raises(est.errors.InputError, match=r"a.jsonl has changed since"):
         plan(base, first, tmp_path / "out")
+
+
+def test_what_the_job_has_written_is_no_input_of_it(base: Path, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    write_rows(tmp_path / "in" / "a.jsonl", rows_of(range(5)))
+    first = plan(base, f"{tmp_path}/*/*.jsonl", tmp_path / "out")
+    write_rows(Path(first.file(0)), rows_of(range(5)))
+    assert plan(base, f"{tmp_path}/*/*.jsonl", tmp_path / "out") == first
+    with pytest.raises(est.errors.InputError, match="all that was found to read lies in the outp"):
+        plan(base, f"{tmp_path}/out/*.jsonl", tmp_path / "out")
+
+
+def test_of_two_commands_that_begin_at_the_same_moment_one_is_refused(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [write_rows(tmp_path / f"{i}.jsonl", rows_of(range(5))) for i in range(2)]
+    first = plan(base, paths[0], tmp_path / "out")
+    # The other one has looked before this one had begun.
+    monkeypatch.setattr(predicting, "known_of", lambda folder: None)
+    with pytest.raises(est.errors.InputError, match=r"0.jsonl is no longer there, or not given"):
+        plan(base, paths[1], tmp_path / "out")
+    assert sorted(os.listdir(tmp_path / "out" / "_job")) == ["plan.json"]
+    assert plan(base, paths[0], tmp_path / "out") == first  # the same command twice does no harm
+
+
+def test_a_shard_is_done_when_its_mark_and_its_file_are_there(base: Path, tmp_path: Path) -> None:
+    job = plan(base, write_rows(tmp_path / "a.jsonl", rows_of(range(5))), tmp_path / "out")
+    Path(job.mark(0)).write_text("{}")
+    assert job.finished() == {}
+    Path(job.file(0)).touch()
+    assert job.finished() == {0: {}}
+
+
+def test_a_directory_that_cannot_be_made_is_told(base: Path, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.jsonl", rows_of(range(5)))
+    for out in (path, path / "below", Path("/proc/nowhere")):
+        with pytest.raises(est.errors.InputError, match=f"^{out} cannot be the directory of the"):
+            plan(base, path, out)
+
+
+def test_a_damaged_plan_is_told_and_a_damaged_mark_is_none(base: Path, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.jsonl", rows_of(range(5)))
+    job = plan(base, path, tmp_path / "out")
+    Path(job.file(0)).touch()
+    for text in ("", "{", "[]"):
+        Path(job.mark(0)).write_text(text)
+        assert job.finished() == {}
+    (tmp_path / "out" / "_job" / "plan.json").write_text("{")
+    with pytest.raises(est.errors.InputError, match=r"plan.json is damaged. Begin anew"):
+        plan(base, path, tmp_path / "out")
 
 
 def test_a_directory_with_other_things_is_left_alone(base: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
-from estimand.batch import processes
+from estimand.batch import processes, shards
 from estimand.batch.plan import Job
 from estimand.batch.worker import Worker
 from tests.batch.conftest import assert_right, expected, read_answers, rows_of, write_rows
@@ -219,6 +220,55 @@ def test_a_damaged_file_ends_its_shard(exports: dict[str, str], tmp_path: Path) 
     with pytest.raises(est.errors.BatchError, match=r"b.tfrecord is no TFRecord file, or damaged"):
         est.batch.predict(exports["raw"], str(tmp_path / "*.tfrecord"), tmp_path / "out")
     assert not (tmp_path / "out" / "predictions-00001-of-00002.tfrecord").exists()
+
+
+def test_text_that_cannot_be_utf_8_is_a_matter_of_its_row(
+    exports: dict[str, str], tmp_path: Path
+) -> None:
+    rows = rows_of(range(4))
+    rows[1]["word"], rows[2]["id"] = "\ud800", "\udfff"  # half a character: JSON can say it
+    path = write_rows(tmp_path / "a.jsonl", rows)
+    for wanted in FORMATS:
+        out = tmp_path / wanted
+        done = est.batch.predict(exports["raw"], path, out, keep=["id"], format=wanted)
+        assert (done.rows, [one["row"] for one in errors_of(done)]) == (2, [2, 3]), wanted
+        assert [one["input"] for one in errors_of(done)] == rows[1:3]
+
+
+def test_a_quote_that_is_left_open_takes_no_row_silently(
+    exports: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text('x,word\n1,a\n2,"b"c\n3,d\n4,"e\n5,f\n')
+    done = est.batch.predict(exports["raw"], tmp_path / "a.csv", tmp_path / "out")
+    assert done.rows == 2
+    assert [one["error"].split(": ", 1)[1] for one in errors_of(done)] == [
+        "',' expected after '\"'. Is there a quote too many or too few?",
+        "unexpected end of data. Is there a quote too many or too few?",
+    ]
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "5\n6\n"])
+def test_json_that_is_none_is_told(exports: dict[str, str], tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.json").write_text(text)
+    with contextlib.suppress(est.errors.InputError):
+        done = est.batch.make_records(tmp_path / "a.json", tmp_path / "out")
+        assert (done.records, done.errors) == (0, 1)
+
+
+def test_input_that_changes_while_it_is_read_is_not_taken_for_done(
+    exports: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_rows(tmp_path / "a.jsonl", rows_of(range(30)))
+    read = shards.read_chunks
+
+    def read_and_write(*given: Any) -> Iterator[Any]:
+        yield from read(*given)
+        write_rows(path, rows_of(range(31)))
+
+    monkeypatch.setattr(shards, "read_chunks", read_and_write)
+    with pytest.raises(est.errors.BatchError, match=r"a.jsonl has changed since the job was begun"):
+        est.batch.predict(exports["raw"], path, tmp_path / "out")
+    assert [one.name for one in (tmp_path / "out").iterdir() if one.name[0] != "_"] == []
 
 
 @pytest.mark.parametrize("given", FORMATS)

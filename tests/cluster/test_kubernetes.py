@@ -202,7 +202,7 @@ def environment(container: dict[str, Any], index: int) -> dict[str, str]:
 
 @pytest.mark.parametrize("form", ["job", "jobset"])
 def test_every_pod_finds_itself_at_its_own_host_name(form: str) -> None:
-    job = make(ClusterDescription(workers=2, ps=1, evaluator=True), port=1234)
+    job = make(ClusterDescription(workers=2, ps=1, evaluator=True, min_workers=1), port=1234)
     seen = []
     for document in written(job, form):
         for name, spec, container in pods_of(document):
@@ -217,6 +217,7 @@ def test_every_pod_finds_itself_at_its_own_host_name(form: str) -> None:
                     expected = f"{name}-{index}.demo:1234"
                     assert task.cluster[task.task_type][task.task_id] == expected
                     assert (task.num_worker_replicas, task.num_ps_replicas) == (3, 1)
+                    assert task.min_workers == 1
     assert seen == job.cluster.tasks()
 
 
@@ -312,3 +313,10 @@ def test_command_says_what_is_missing() -> None:
     result = CliRunner().invoke(main, ["launch", "--kubernetes", "job", "--name", "a", "x.py"])
     assert result.exit_code == 2
     assert "--kubernetes needs --image." in result.output
+
+
+def test_command_does_not_promise_what_a_tfjob_cannot_be_told() -> None:
+    options = ["--kubernetes", "tfjob", "--image", "i", "--name", "a", "--min-workers", "1"]
+    result = CliRunner().invoke(main, ["launch", "--workers", "2", "--ps", "1", *options, "x.py"])
+    assert result.exit_code == 2
+    assert "Use --kubernetes jobset or job." in " ".join(result.output.split())

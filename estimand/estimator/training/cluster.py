@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+import tensorflow as tf
+
 from estimand.cluster.dead_workers import dead_workers_noticed
 from estimand.cluster.description import Task
 from estimand.cluster.preemption import preemption_noticed
@@ -56,14 +58,19 @@ def taking_part(workspace: Workspace) -> Iterator[None]:
         yield
     if has_servers:
         tell_servers(config._cluster, workers.there(workers.listed))
+        if workers.model_dir is not None:
+            retract(workers.model_dir)  # of those that were lost
         # The variables have gone with the servers; what comes next reads the checkpoint.
         workspace.distribute(None)
 
 
 def _workers(workspace: Workspace) -> WorkerAddresses:
     """Where they are; those that may move are found by what they leave in the model_dir."""
-    workers = addresses_of_workers(workspace.config.train_distribute)
-    if workspace.config._min_workers is not None:
+    config = workspace.config
+    if not isinstance(config.train_distribute, tf.distribute.ParameterServerStrategy):
+        return WorkerAddresses(config._cluster.get(TaskType.WORKER, {}))  # they wait in vain
+    workers = addresses_of_workers(config.train_distribute)
+    if config._min_workers is not None:
         workers.model_dir = workspace.model_dir
         retract(workspace.model_dir)  # who is there leaves it again within seconds
     return workers

@@ -132,6 +132,10 @@ class Cluster:
             assert time.monotonic() < end, self.log(role)
             time.sleep(0.05)
 
+    def wait_until_takes_part(self, index: int) -> None:
+        """A worker that came later, or back."""
+        self.wait_for_log("chief", f"worker {index} at {self._cluster['worker'][index]} takes part")
+
     def ends_well(self) -> None:
         codes = {task: self.exit_code(*task) for task in self.ids}
         assert set(codes.values()) == {0}, (codes, self.log("chief"))

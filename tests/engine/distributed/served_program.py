@@ -78,7 +78,6 @@ def take_part(command: dict) -> None:
     os.environ.update(command["environment"])
     if "namespace" in command:
         enter(command["namespace"])
-    logging.basicConfig(level=logging.ERROR)
     logging.getLogger("tensorflow").setLevel(command["log_level"])
     if not command["at_once"]:
         train(**command["settings"])

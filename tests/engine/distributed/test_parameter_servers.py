@@ -75,13 +75,13 @@ def test_workers_come_later_leave_and_move(processes, tmp_path):
     cluster.wait_for_log("chief", "Training begins without worker 1, worker 2.")
     cluster.wait_for_step(100)
     cluster.start("worker", 1)
-    cluster.wait_for_log("chief", "worker 1 at ")
+    cluster.wait_until_takes_part(1)
     cluster.kill("worker", 0)
     del cluster.ids["worker", 0]
     cluster.wait_for_step(newest_step(cluster.model_dir) + 100)  # by worker 1 alone
     cluster.move("worker", 2)
     cluster.start("worker", 2)
-    cluster.wait_for_log("chief", "worker 2 at ")
+    cluster.wait_until_takes_part(2)
     cluster.kill("worker", 1)
     del cluster.ids["worker", 1]
     cluster.wait_for_step(newest_step(cluster.model_dir) + 100)  # by worker 2 alone
@@ -92,7 +92,7 @@ def test_workers_come_later_leave_and_move(processes, tmp_path):
     cluster.start("chief", max_steps=reached + 50)
     cluster.ends_well()
     assert newest_step(cluster.model_dir) == reached + 50
-    assert not os.path.exists(f"{cluster.model_dir}/workers")
+    assert not os.path.exists(f"{cluster.model_dir}/workers")  # also what lost ones left
 
 
 def test_a_lost_chief_and_a_lost_server_go_on_from_the_checkpoint(processes, tmp_path):
