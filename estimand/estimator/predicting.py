@@ -107,7 +107,7 @@ def _start(
             untrained=untrained,
         )
         reading.enter_context(trace.usage.open())
-        reading.enter_context(model.let_write(trace))
+        about_to_write = reading.enter_context(model.let_write(trace))
         initialization.start_locals(trace, TracedSession(trace))
         chosen = prediction.selected_predictions(trace, predict_keys)
         mode = block_mode.of_reading(trace, block_mode_of_training(workspace))
@@ -120,7 +120,9 @@ def _start(
     )
     all_hooks = [*hooks, *(trace.spec.prediction_hooks or ())]
     if all_hooks:
-        return program, prediction.predict_with_hooks(trace, program, feeder, all_hooks)
+        return program, prediction.predict_with_hooks(
+            trace, program, feeder, all_hooks, about_to_write
+        )
     return program, prediction.predict_batches(program, feeder, in_groups=not live)
 
 
