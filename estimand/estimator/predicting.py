@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.modes import ModeKeys
+from estimand.core.old_code import handed_out
 from estimand.core.tracebacks import folded
 from estimand.engine import block_mode
 from estimand.engine.checkpoints import initialization
@@ -68,7 +69,7 @@ def _rows_or_batches(
     program: Any, batches: Iterator[Any], yield_single_examples: bool
 ) -> Iterator[Any]:
     as_asked = prediction.as_rows if yield_single_examples else prediction.as_batches
-    return as_asked(program, batches)
+    return as_asked(program, (tuple(map(handed_out, arrays)) for arrays in batches))
 
 
 def _call_input_fn(workspace: Workspace, input_fn: Callable[..., Any]) -> ModelInput:
