@@ -2,7 +2,8 @@
 
 Names are there for the files of the program, and for those of libraries that use them without
 looking: a library that knows several versions of NumPy finds the one that is installed. Old
-arguments, which nobody can look for, are there for all.
+arguments, which nobody can look for, are there for all. Arrays that estimators hand out are
+numbers where they hold one: `float(row["predictions"])`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from estimand.compat import detection
+from estimand.core import old_code
 
 _log = logging.getLogger("estimand")
 
@@ -90,9 +92,11 @@ def put_back(path: str, directory: str | None = None) -> Iterator[None]:
     np.__getattr__ = _finder(before["__getattr__"], folder, told)  # type: ignore[method-assign]
     for name in ARGUMENTS:
         setattr(np, name, _translating(before[name], told))
+    old_code.array_type = np.ndarray if _is_a_number(np.ones(1)) else _array_type(told)
     try:
         yield
     finally:
+        old_code.array_type = np.ndarray
         for name, value in before.items():
             setattr(np, name, value)
 
@@ -107,13 +111,37 @@ class _Told:
         if self._done.acquire(blocking=False):
             frame = sys._getframe(2)
             _log.warning(
-                "Names that NumPy %s has dropped are put back for this program, first %s (%s, "
-                "line %d).",
+                "What NumPy %s has dropped is put back for this program, first %s (%s, line %d).",
                 np.__version__,
                 what,
                 os.path.basename(frame.f_code.co_filename),
                 frame.f_lineno,
             )
+
+
+def _is_a_number(array: np.ndarray) -> bool:
+    try:
+        return float(array) == array[0]
+    except TypeError:
+        return False
+
+
+def _array_type(told: _Told) -> type[np.ndarray]:
+    class Array(np.ndarray):
+        """Is a number if it holds one, in whatever shape."""
+
+        def __float__(self) -> float:
+            told("float(array)")
+            return float(self.item())
+
+        def __int__(self) -> int:
+            told("int(array)")
+            return int(self.item())
+
+        def __repr__(self) -> str:
+            return repr(self.view(np.ndarray))
+
+    return Array
 
 
 def _finder(before: Callable[[str], Any], folder: str, told: _Told) -> Callable[[str], Any]:

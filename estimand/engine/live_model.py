@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterator
@@ -96,20 +97,28 @@ class LiveModel:
             self._part_from(trace)
 
     @contextlib.contextmanager
-    def let_write(self, trace: Trace) -> Iterator[None]:
+    def let_write(self, trace: Trace) -> Iterator[Callable[[], None]]:
         """What an evaluation or prediction under way writes to variables, it writes for itself.
 
         tf.estimator's did so in sessions of their own. Replicas, beside which nobody may use the
         variables, write to those of the model; afterwards these are given their values back.
+        Gives what is to be called before a hook writes, which the graph does not tell beforehand.
         """
-        before = []
-        if trace.writes_while_reading and trace.distribution.is_strategy:
-            written = itertools.chain.from_iterable(map(copies, trace.variables.saved().values()))
-            before = [(variable, variable.read_value()) for variable in written]
-        elif trace.writes_while_reading:
-            self._part_from(trace)
+        before: list[tuple[Any, tf.Tensor]] = []
+
+        @functools.cache  # once is enough
+        def about_to_write() -> None:
+            if trace.distribution.is_strategy:
+                every = map(copies, trace.variables.saved().values())
+                before.extend((v, v.read_value()) for v in itertools.chain.from_iterable(every))
+            else:
+                with self.lock:
+                    self._part_from(trace)
+
+        if trace.writes_while_reading:
+            about_to_write()
         try:
-            yield
+            yield about_to_write
         finally:
             for variable, value in before:
                 variable.assign(value)

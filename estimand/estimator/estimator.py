@@ -15,6 +15,7 @@ from estimand.core import lines_of_old, tf_private
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError, NoCheckpointError
 from estimand.core.modes import ModeKeys
+from estimand.core.old_code import handed_out
 from estimand.core.session_config import apply_session_config, default_session_config
 from estimand.core.spec import EstimatorSpec
 from estimand.core.tracebacks import folded
@@ -327,7 +328,7 @@ class Estimator:
         if not reader.has_tensor(name):
             names = ", ".join(sorted(reader.get_variable_to_shape_map()))
             raise NoCheckpointError(f"There is no variable {name!r} in {path}. It has: {names}.")
-        return reader.get_tensor(name)
+        return handed_out(reader.get_tensor(name))
 
     def _trained(self) -> str:
         path = self.latest_checkpoint()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -49,13 +49,15 @@ def run_evaluation(
     hooks: Sequence[Any],
     progress: bool | None,
     of_training: str | None = None,
+    about_to_write: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
     """Run the metrics of `trace` over the input, on the variables as they are now.
 
-    `of_training`: the block mode of the training, if there is one.
+    `of_training`: the block mode of the training, if there is one. `about_to_write` is called
+    before hooks change variables.
     """
     assert trace.metrics is not None
-    session = TracedSession(trace, feeder.next_batch)
+    session = TracedSession(trace, feeder.next_batch, about_to_write)
     program = evaluation_program(model, trace, of_training)
     all_hooks = [adopt(h) for h in (*hooks, *(trace.spec.evaluation_hooks or ()))]
     runner = HookRunner(all_hooks, session)

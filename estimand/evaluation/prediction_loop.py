@@ -8,7 +8,7 @@ through the model by itself, so models whose rows depend on each other stay righ
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -185,10 +185,15 @@ def predict_batches(
 
 
 def predict_with_hooks(
-    trace: Trace, program: PredictProgram, feeder: Feeder, hooks: Sequence[Any]
+    trace: Trace,
+    program: PredictProgram,
+    feeder: Feeder,
+    hooks: Sequence[Any],
+    about_to_write: Callable[[], None],
 ) -> Iterator[tuple[np.ndarray, ...]]:
     """One batch at a time, with hooks around each."""
-    runner = HookRunner([adopt(h) for h in hooks], TracedSession(trace, feeder.next_batch))
+    session = TracedSession(trace, feeder.next_batch, about_to_write)
+    runner = HookRunner([adopt(h) for h in hooks], session)
     steps = StepProgram(trace, [], program.tensors[0], block_mode=program.block_mode)
     runner.begin()
     runner.after_create_session(0)

@@ -72,3 +72,24 @@ def test_libraries_find_the_numpy_that_is_installed(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.strip() == "False"
     assert "put back" not in done.stderr
+
+
+def test_predictions_that_hold_one_number_are_numbers(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import tensorflow as tf\n"
+        "def input_fn():\n"
+        "    return tf.data.Dataset.from_tensor_slices(([[3.0], [4.0]], [1.0, 2.0])).batch(2)\n"
+        "def model_fn(features, labels, mode):\n"
+        "    w = tf.get_variable('w', [1], initializer=tf.ones_initializer())\n"
+        "    loss = tf.reduce_sum(w) * 0.0\n"
+        "    train_op = tf.assign_add(tf.train.get_global_step(), 1)\n"
+        "    return tf.estimator.EstimatorSpec(mode, {'y': features * w}, loss, train_op)\n"
+        f"model = tf.estimator.Estimator(model_fn, {str(tmp_path / 'model')!r})\n"
+        "rows = list(model.train(input_fn).predict(input_fn))\n"
+        "print(float(rows[0]['y']), int(rows[1]['y']), '%.1f %d' % (rows[0]['y'], rows[1]['y']))\n"
+        "print(rows[0], float(model.get_variable_value('w')))\n"
+    )
+    done = forked.run(["-m", "estimand", "run", program])
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.splitlines() == ["3.0 4 3.0 4", "{'y': array([3.], dtype=float32)} 1.0"]

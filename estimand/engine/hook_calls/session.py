@@ -19,13 +19,19 @@ class TracedSession(tf_private.SessionInterface):
 
     `next_batch` gives the values of one batch, for fetches that need input: as with a v1
     session, such a run consumes a batch. `on_run` is called before ops are run, which may
-    change variables.
+    change variables; `about_to_write` before ops that do change what is saved.
     """
 
     calls_hooks_when_due = True  # says whoever runs it: the hooks need not keep the time
 
-    def __init__(self, trace: Trace, next_batch: Callable[[], list[tf.Tensor]] | None = None):
+    def __init__(
+        self,
+        trace: Trace,
+        next_batch: Callable[[], list[tf.Tensor]] | None = None,
+        about_to_write: Callable[[], None] | None = None,
+    ):
         self.trace = trace
+        self._about_to_write = about_to_write
         self.next_batch = next_batch
         self.on_run: Callable[[], None] = lambda: None
         self.raw_session = self
@@ -48,7 +54,7 @@ class TracedSession(tf_private.SessionInterface):
         del options, run_metadata
         fetches = feed_iterators(fetches, feed_dict or {})
         with tf_private.eager_mode():
-            fetch_plan = fetching.plan(self.trace, fetches)
+            fetch_plan = self._planned(fetches)
             with self.trace.usage:
                 own = self.trace.variables.twins.own
                 read_values = [fetching.to_numpy(own(v)) for v in fetch_plan.reads]
@@ -67,8 +73,14 @@ class TracedSession(tf_private.SessionInterface):
             *(_shape_of(f) for f in fetches.values()),
         )
         if key not in self._plans:
-            self._plans[key] = fetching.plan(self.trace, fetches)
+            self._plans[key] = self._planned(fetches)
         return self._plans[key]
+
+    def _planned(self, fetches: Any) -> fetching.FetchPlan:
+        made = fetching.plan(self.trace, fetches)
+        if self._about_to_write is not None and self.trace.writes_to_saved(made.graph_fetches):
+            self._about_to_write()
+        return made
 
     def feeds(self, feed_dict: dict[Any, Any]) -> tuple[list[Any], list[tf.Tensor]]:
         """Graph tensors to be fed, and their values."""

@@ -145,7 +145,11 @@ class Trace:
             results = [self.spec.loss, *self.metrics.updates()]
         else:
             results = tf.nest.flatten(self.spec.predictions)
-        run = effects.ancestors(getattr(r, "op", r) for r in results)
+        return self.writes_to_saved(results)
+
+    def writes_to_saved(self, fetches: Sequence[tf.Tensor | tf.Operation]) -> bool:
+        """Whether computing `fetches` changes variables that are saved."""
+        run = effects.ancestors(getattr(f, "op", f) for f in fetches)
         writes = effects.writes_to(self.graph, self.variables.saved().values())
         return any(op.name in run for op in writes)
 

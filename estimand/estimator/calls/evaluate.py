@@ -93,7 +93,7 @@ def _evaluate(
     progress = workspace.config.progress
     with contextlib.ExitStack() as reading:
         opened = _opened(workspace, given.element_spec, seed, checkpoint_path, as_they_are, reading)
-        model, trace, path = opened
+        model, trace, path, about_to_write = opened
         return path, run_evaluation(
             model,
             trace,
@@ -102,6 +102,7 @@ def _evaluate(
             hooks=hooks,
             progress=progress,
             of_training=block_mode_of_training(workspace),
+            about_to_write=about_to_write,
         )
 
 
@@ -112,8 +113,11 @@ def _opened(
     checkpoint_path: str | None,
     as_they_are: bool,
     reading: contextlib.ExitStack,
-) -> tuple[LiveModel, Trace, str | None]:
-    """The trace to evaluate, with the values to be evaluated, until `reading` ends."""
+) -> tuple[LiveModel, Trace, str | None, Callable[[], None]]:
+    """The trace to evaluate, with the values to be evaluated, until `reading` ends.
+
+    Also gives what is to be called before hooks write.
+    """
     distributed = workspace.config.eval_distribute is not None
     trace: Trace | None = None
     path: str | None = None
@@ -139,8 +143,8 @@ def _opened(
                 distributed=distributed,
             )
         reading.enter_context(trace.usage.open())
-        reading.enter_context(live.let_write(trace))
-    return live, trace, path
+        about_to_write = reading.enter_context(live.let_write(trace))
+    return live, trace, path, about_to_write
 
 
 def _current_trace(live: LiveModel, element_spec: Any, seed: int, distributed: bool) -> Trace:

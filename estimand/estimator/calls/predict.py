@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.modes import ModeKeys
+from estimand.core.old_code import handed_out
 from estimand.core.tracebacks import folded
 from estimand.engine import block_mode
 from estimand.engine.eager.run import EagerTrace
@@ -68,7 +69,7 @@ def _rows_or_batches(
     program: Any, batches: Iterator[Any], yield_single_examples: bool
 ) -> Iterator[Any]:
     as_asked = prediction.as_rows if yield_single_examples else prediction.as_batches
-    return as_asked(program, batches)
+    return as_asked(program, (tuple(map(handed_out, arrays)) for arrays in batches))
 
 
 def _call_input_fn(workspace: Workspace, input_fn: Callable[..., Any]) -> ModelInput:
@@ -107,7 +108,7 @@ def _start(
             untrained=untrained,
         )
         reading.enter_context(trace.usage.open())
-        reading.enter_context(model.let_write(trace))
+        about_to_write = reading.enter_context(model.let_write(trace))
         initialization.start_locals(trace, TracedSession(trace))
         chosen = prediction.selected_predictions(trace, predict_keys)
         mode = block_mode.of_reading(trace, block_mode_of_training(workspace))
@@ -120,7 +121,9 @@ def _start(
     )
     all_hooks = [*hooks, *(trace.spec.prediction_hooks or ())]
     if all_hooks:
-        return program, prediction.predict_with_hooks(trace, program, feeder, all_hooks)
+        return program, prediction.predict_with_hooks(
+            trace, program, feeder, all_hooks, about_to_write
+        )
     return program, prediction.predict_batches(program, feeder, in_groups=not live)
 
 
