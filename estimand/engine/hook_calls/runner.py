@@ -131,6 +131,8 @@ class HookRunner:
             yield graph
 
     def begin(self) -> None:
+        if not self.hooks:  # as in most evaluations; entering a graph takes longer than a batch
+            return
         variables = self.session.trace.variables.by_name
         with self.extending() as graph:
             for hook in self.hooks:
@@ -141,10 +143,11 @@ class HookRunner:
                 self.graph_changed |= added and not isinstance(hook, LoopBound)
 
     def after_create_session(self, start_step: int) -> None:
-        coordinator = _train.Coordinator()
-        with self.session.trace.as_default():
-            for hook in self.hooks:
-                hook.after_create_session(self.session, coordinator)
+        if self.hooks:
+            coordinator = _train.Coordinator()
+            with self.session.trace.as_default():
+                for hook in self.hooks:
+                    hook.after_create_session(self.session, coordinator)
         now = self._clock()
         self._schedules = [
             Schedule(getattr(hook, "cadence", None), start_step, now) for hook in self.hooks
@@ -210,6 +213,8 @@ class HookRunner:
 
     @time_spent.on(time_spent.LOOKS)
     def end(self) -> None:
+        if not self.hooks:
+            return
         with self.session.trace.as_default():
             for hook in self.hooks:
                 hook.end(self.session)

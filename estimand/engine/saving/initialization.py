@@ -144,9 +144,10 @@ def start_locals(trace: Trace, session: TracedSession) -> None:
     for variable in trace.variables.local.values():
         initial = variable._estimand_initial_value
         if tf.is_tensor(initial) and not hasattr(initial, "numpy"):
-            variable.assign(session.run(initial))
+            value = session.run(initial)
         else:
-            variable.assign(initial() if callable(initial) else initial)
+            value = initial() if callable(initial) else initial
+        variable.assign(value, read_value=False)
     tables = [op for op in trace.collection(_Keys.TABLE_INITIALIZERS) if op is not None]
     if tables and not trace.tables_ready:
         session.run(tables)

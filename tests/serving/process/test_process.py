@@ -19,6 +19,7 @@ from estimand.cli.main import main
 from estimand.core.errors import ConfigError
 from estimand.serving import serve
 from estimand.serving.flags import Flags
+from estimand.serving.process.addresses import processes_line
 from estimand.serving.process.server import _said_or_not
 from tests import forked
 from tests.serving.running import Server, config_text, free_port, predict_request
@@ -154,5 +155,6 @@ def test_the_screen_of_a_server_is_what_it_serves_and_where(models: Path, tmp_pa
         f"Page: http://127.0.0.1:{rest_port}/",
         f"Reload by gRPC: models from {base}. For others: --reload_config_base_path=DIR",
         "Only this machine can connect. For others: --host=0.0.0.0",
+        processes_line(Flags()),
         "half_plus_three 1 ready in N s",
     ]
