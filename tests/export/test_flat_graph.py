@@ -16,7 +16,8 @@ WORDS = ["good", "bad", "fine"]
 def model_fn(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
     column = tf.feature_column.categorical_column_with_vocabulary_list("word", WORDS)
     shown = tf.feature_column.indicator_column(column)
-    logits = v1.layers.dense(v1.feature_column.input_layer(features, [shown]), 1)
+    weights = v1.get_variable("weights", [len(WORDS), 1])
+    logits = tf.matmul(v1.feature_column.input_layer(features, [shown]), weights)
     predictions = {"logits": logits, "version": tf.constant("7.1")}  # a name by default: Const
     if mode == est.ModeKeys.PREDICT:
         outputs = {"serving_default": est.export.PredictOutput(predictions)}
