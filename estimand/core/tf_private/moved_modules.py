@@ -9,6 +9,7 @@ from __future__ import annotations
 _PYTHON = "tensorflow.python"
 _TRACKABLE = f"{_PYTHON}.trackable"
 _CHECKPOINT = f"{_PYTHON}.checkpoint"
+NEST = f"{_PYTHON}.util.nest"  # has more than `tf.nest`, and was `tf.contrib.framework.nest`
 
 _TRACKING: dict[str, tuple[str, ...]] = {
     "base": (f"{_TRACKABLE}.base",),
@@ -100,6 +101,8 @@ def _moved_names() -> dict[str, dict[str, str]]:
         path: {name: f"{home}:{name}" for name, home in names.items()}
         for path, names in homes.items()
     }
+    # A dict is nested, too, and was a sequence to it.
+    targets[NEST] = {"is_sequence": f"{NEST}:is_nested"}
     # Made the Variable of TensorFlow 1, whatever kind that was.
     targets[f"{ops}.variable_scope"]["variable"] = f"{ops}.variable_v1:VariableV1"
     return targets

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from estimand.compat.module_table import Names, _at
+from estimand.core.tf_private.moved_modules import NEST
 
 _HERE = "estimand.compat.v1.contrib_modules"
 _CELLS = (
@@ -115,8 +116,9 @@ NETWORKS: dict[str, Names] = {
         "is_numeric_tensor=debugging.is_numeric_tensor "
         "is_strictly_increasing=debugging.is_strictly_increasing is_tensor "
         "list_variables=train.list_variables load_checkpoint=train.load_checkpoint "
-        "load_variable=train.load_variable nest py_func",
-    ),
+        "load_variable=train.load_variable py_func",
+    )
+    | {"nest": NEST},
     "layers": _LAYERS,
     "layers.utils": _LAYER_UTILS,
     "legacy_seq2seq": _at(
