@@ -32,7 +32,7 @@ from estimand.engine.tracing.usage import Usage
 from estimand.engine.variables import effects
 from estimand.engine.variables.placement import copies
 from estimand.engine.variables.store import VariableStore
-from estimand.engine.variables.traced_variables import TracedVariables
+from estimand.engine.variables.traced_variables import TracedVariables, imported_variables
 from estimand.engine.variables.twins import twin_of
 
 CallModelFn = Callable[[Any, Any, str], EstimatorSpec]
@@ -238,6 +238,7 @@ def trace_model(
                 return spec, MetricSet.of(spec, variables) if mode == ModeKeys.EVAL else None
 
             spec, metrics = distribution.call(one_replica, stop)
+            _refuse_imported_variables(graph)
             store.adopt_foreign(variables, metrics.variables() if metrics is not None else ())
             if metrics is not None:
                 metrics.own(variables)
@@ -310,6 +311,18 @@ def building_scopes(seed: int | None) -> Iterator[None]:
                 yield
         finally:
             random.setstate(state)
+
+
+def _refuse_imported_variables(graph: tf.Graph) -> None:
+    names = imported_variables(graph)
+    if names:
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        raise ModelFnError(
+            f"model_fn imported a graph with variables: {names[0]!r}{more}, by "
+            "tf.train.import_meta_graph or hub.Module. Nobody would fill, train or save them. Load "
+            "the model before, by module = tf.saved_model.load(path), and call "
+            "module.signatures['default'](...) in model_fn."
+        )
 
 
 def _advice(returned: Any) -> str:
