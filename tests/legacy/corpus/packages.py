@@ -100,4 +100,16 @@ PACKAGES = (
             "tensor2tensor/models/lstm_test.py",
         ),
     ),
+    Package(
+        "recommenders",
+        "1.1.1",
+        program="recommenders_wide_deep.py",
+    ),
+    Package(
+        "tapas-table-parsing",
+        "0.0.1.dev0",
+        (*_PROBABILITY, "tf-slim==1.1.0"),
+        ("tapas/experiments/prediction_utils_test.py",),
+    ),
+    Package("mesh-tensorflow", "0.1.21", program="mesh_parts.py"),
 )
