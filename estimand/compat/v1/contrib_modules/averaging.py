@@ -29,7 +29,8 @@ class MovingAverageOptimizer(OptimizerWrapper):
         sequential_update: bool = True,
     ) -> None:
         super().__init__(opt, "MovingAverageOptimizer")
-        self._averages = v1.train.ExponentialMovingAverage(average_decay, num_updates=num_updates)
+        # By contrib's own name: programs look into it.
+        self._ema = v1.train.ExponentialMovingAverage(average_decay, num_updates=num_updates)
         self._sequential_update = sequential_update
         self._averaged: list[Any] = []
 
@@ -40,7 +41,7 @@ class MovingAverageOptimizer(OptimizerWrapper):
         step = self._inside.apply_gradients(pairs, global_step=global_step, name=name)
         self._averaged = [variable for gradient, variable in pairs if gradient is not None]
         with tf.control_dependencies([step] if self._sequential_update else []):
-            averages = self._averages.apply(self._averaged)
+            averages = self._ema.apply(self._averaged)
         return tf.group(step, averages)
 
     def swapping_saver(
@@ -62,7 +63,7 @@ class MovingAverageOptimizer(OptimizerWrapper):
         swapped = dict(chosen)
         names = {id(variable): key for key, variable in chosen.items()}
         for variable in self._averaged:
-            average = self._averages.average(variable)
+            average = self._ema.average(variable)
             if id(variable) in names and id(average) in names:
                 swapped[names[id(variable)]] = average
                 swapped[names[id(average)]] = variable
