@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from estimand.core.atomic_files import replace_bytes
 from estimand.core.errors import ConfigError, ConversionError, InputError, MissingExtraError
-from estimand.export import reading
-from estimand.export.arrays import TensorInfo
+from estimand.export.loaded import reading
+from estimand.export.loaded.arrays import TensorInfo
 
 _v1 = tf.compat.v1
 _DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from estimand.core.deferred import deferred
-from estimand.export.arrays import shape_text
+from estimand.export.loaded.arrays import shape_text
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -17,12 +17,12 @@ from estimand.core import lines_of_old
 from estimand.core.closing import Closing
 from estimand.core.errors import InputError, NoModelError
 from estimand.core.names import KnownNames, did_you_mean
-from estimand.export import reading
-from estimand.export.arrays import TensorInfo
-from estimand.export.composites import fed_arrays, joined_values, row_count
-from estimand.export.example_features import example_features
-from estimand.export.holding import Hold
-from estimand.export.rows import inputs_of_rows
+from estimand.export.loaded import reading
+from estimand.export.loaded.arrays import TensorInfo
+from estimand.export.loaded.composites import fed_arrays, joined_values, row_count
+from estimand.export.loaded.example_features import example_features
+from estimand.export.loaded.holding import Hold
+from estimand.export.loaded.rows import inputs_of_rows
 
 _ATTEMPTS = 5
 _DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
