@@ -135,7 +135,7 @@ class Signature:
         self,
         name: str,
         described: Mapping[str, Any],
-        session: Any,
+        session: tf.compat.v1.Session,
         features: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self.name = name
@@ -232,7 +232,7 @@ def _signatures(directory: str, tags: tuple[str, ...]) -> dict[str, dict[str, An
     )
 
 
-def _load_into(session: Any, directory: str, tags: tuple[str, ...]) -> None:
+def _load_into(session: tf.compat.v1.Session, directory: str, tags: tuple[str, ...]) -> None:
     try:
         with _without_deprecation_notice():
             tf.compat.v1.saved_model.loader.load(session, list(tags), directory)
