@@ -76,7 +76,7 @@ _HOME = {
     "LatestExporter": "estimand.export.exporters:LatestExporter",
     "StepsExporter": "estimand.export.exporters:StepsExporter",
     "explain": "estimand.explaining.explain:explain",
-    "load_model": "estimand.export.loading:load_model",
+    "load_model": "estimand.export.loaded.loading:load_model",
     # hooks
     "CheckpointSaverHook": "estimand.hooks:CheckpointSaverHook",
     "CheckpointSaverListener": "estimand.hooks:CheckpointSaverListener",
@@ -193,7 +193,7 @@ if TYPE_CHECKING:
     from estimand.export.exporters import FinalExporter as FinalExporter
     from estimand.export.exporters import LatestExporter as LatestExporter
     from estimand.export.exporters import StepsExporter as StepsExporter
-    from estimand.export.loading import load_model as load_model
+    from estimand.export.loaded.loading import load_model as load_model
     from estimand.features import feature_column as feature_column
     from estimand.features.parsing import (
         classifier_parse_example_spec as classifier_parse_example_spec,

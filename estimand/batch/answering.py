@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from estimand.batch.chunks import Chunk, RowError, by_parts
 from estimand.core.errors import InputError
 from estimand.core.names import did_you_mean, listed
-from estimand.export.arrays import TensorInfo
-from estimand.export.predict_rows import called, choose_signature, columns_of, schema_of
-from estimand.export.rows import examples_input, plain_column, plain_value, refuse_misspelt
+from estimand.export.loaded.arrays import TensorInfo
+from estimand.export.loaded.predict_rows import called, choose_signature, columns_of, schema_of
+from estimand.export.loaded.rows import examples_input, plain_column, plain_value, refuse_misspelt
 
 if TYPE_CHECKING:
-    from estimand.export.loading import LoadedModel
+    from estimand.export.loaded.loading import LoadedModel
 
 _T = TypeVar("_T")
 

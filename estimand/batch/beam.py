@@ -12,7 +12,7 @@ from typing import Any
 from estimand.batch.answering import Answering, plain
 from estimand.batch.chunks import RowError, Rows
 from estimand.core.errors import InputError, MissingExtraError
-from estimand.export.rows import example_of_row
+from estimand.export.loaded.rows import example_of_row
 
 __all__ = ["Predict", "WriteRecords"]
 _ERRORS = "errors"
@@ -133,7 +133,7 @@ class _Asking:
 
 @functools.lru_cache(maxsize=4)
 def _answering(export: str, signature: str | None, keep: tuple[str, ...]) -> Answering:
-    from estimand.export.loading import load_model
+    from estimand.export.loaded.loading import load_model
 
     return Answering(load_model(export), signature, keep)
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from estimand.batch import columns
-from estimand.export.row_files import Row, Unreadable, each_row, parquet_tables
-from estimand.export.rows import AnySignature, inputs_of_rows
+from estimand.export.loaded.row_files import Row, Unreadable, each_row, parquet_tables
+from estimand.export.loaded.rows import AnySignature, inputs_of_rows
 from estimand.inputs.memory.tables import as_numbers
 from estimand.inputs.records import image_folders
 from estimand.inputs.records.reading import decode, values_of

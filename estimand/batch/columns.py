@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from estimand.core.errors import InputError
-from estimand.export.arrays import TensorInfo
-from estimand.export.rows import AnySignature, examples_input
+from estimand.export.loaded.arrays import TensorInfo
+from estimand.export.loaded.rows import AnySignature, examples_input
 from estimand.inputs.records import columns as features
 from estimand.inputs.records import encoding
 

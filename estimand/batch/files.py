@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from estimand.core import atomic_files
-from estimand.export.row_files import is_remote
+from estimand.export.loaded.row_files import is_remote
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ import tensorflow as tf
 from estimand.batch import files
 from estimand.batch.chunks import IMAGES, Chunk
 from estimand.core.errors import InputError
-from estimand.export.row_files import format_of, is_remote, parquet_file
+from estimand.export.loaded.row_files import format_of, is_remote, parquet_file
 from estimand.inputs.files import Paths, find_files
 from estimand.inputs.records import image_folders
 

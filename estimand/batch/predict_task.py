@@ -14,8 +14,8 @@ from estimand.batch.plan import ROWS_PER_SHARD
 from estimand.batch.writing import ENDINGS, AnswerWriter, open_writer
 from estimand.core.errors import InputError, NoModelError
 from estimand.core.names import did_you_mean
-from estimand.export import reading
-from estimand.export.holding import model_file
+from estimand.export.loaded import reading
+from estimand.export.loaded.holding import model_file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +72,7 @@ class PredictWork:
     """A task with its model loaded."""
 
     def __init__(self, task: PredictTask, format_of_input: str) -> None:
-        from estimand.export.loading import load_model
+        from estimand.export.loaded.loading import load_model
 
         self.rows_at_once = task.batch_size
         self._format = task.settings.format or format_of_input

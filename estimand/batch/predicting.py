@@ -11,8 +11,8 @@ from estimand.batch.carrying_out import carry_out
 from estimand.batch.checks import check_formats, check_numbers
 from estimand.batch.plan import Job, begin_or_go_on, cut, files_of, folder_of, known_of
 from estimand.batch.predict_task import PredictTask, Settings
-from estimand.export.holding import Hold
-from estimand.export.row_files import FORMATS
+from estimand.export.loaded.holding import Hold
+from estimand.export.loaded.row_files import FORMATS
 from estimand.inputs.files import Paths
 
 

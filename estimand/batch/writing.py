@@ -12,7 +12,7 @@ import numpy as np
 
 from estimand.batch.answering import Answers
 from estimand.core.errors import InputError, MissingExtraError
-from estimand.export.arrays import TensorInfo
+from estimand.export.loaded.arrays import TensorInfo
 
 ENDINGS = {"json": ".jsonl", "csv": ".csv", "parquet": ".parquet", "tfrecord": ".tfrecord"}
 _ROWS_PER_GROUP = 65_536

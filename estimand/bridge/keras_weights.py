@@ -16,7 +16,7 @@ from estimand.core.errors import ConfigError, NoModelError
 from estimand.core.tf_private import kerases
 from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.checkpoints.contents import find_checkpoint
-from estimand.export import reading
+from estimand.export.loaded import reading
 
 _log = logging.getLogger("tensorflow")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Iterator
-from typing import Any
 
 import tensorflow as tf
 
@@ -20,7 +19,7 @@ from estimand.estimator.workspace import Workspace
 NO_STEPS = "Training with estimator made no steps. Perhaps input is empty or misspecified."
 
 
-def keep_policy(config: RunConfig, saver: Any = None) -> KeepPolicy:
+def keep_policy(config: RunConfig, saver: tf.compat.v1.train.Saver | None = None) -> KeepPolicy:
     """As many checkpoints as a v1 Saver says, or else the configuration."""
     of_config = config.keep_checkpoint_max, config.keep_checkpoint_every_n_hours
     keep_max, hours = tf_private.saver_limits(saver) or of_config

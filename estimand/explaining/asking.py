@@ -11,9 +11,9 @@ import numpy as np
 from estimand.core.errors import InputError
 from estimand.core.names import did_you_mean
 from estimand.estimator.estimator import Estimator
-from estimand.export.loading import LoadedModel, Signature, rows_in
-from estimand.export.predict_rows import choose_signature
-from estimand.export.rows import inputs_of_rows
+from estimand.export.loaded.loading import LoadedModel, Signature, rows_in
+from estimand.export.loaded.predict_rows import choose_signature
+from estimand.export.loaded.rows import inputs_of_rows
 from estimand.report import sample
 
 Columns = dict[str, np.ndarray]

@@ -14,7 +14,7 @@ from estimand.core.errors import ConfigError, InputError, MissingExtraError
 from estimand.estimator.estimator import Estimator
 from estimand.explaining import asking
 from estimand.explaining.asking import ModelOnColumns
-from estimand.export.loading import LoadedModel, load_model
+from estimand.export.loaded.loading import LoadedModel, load_model
 from estimand.report import classification, regression
 from estimand.report.importance import Importance, by_shuffling
 from estimand.report.sample import Sample

@@ -24,8 +24,8 @@ import tensorflow as tf
 from estimand.core.modes import ModeKeys
 from estimand.core.version import __version__
 from estimand.engine.events import event_files, read_events
-from estimand.export import reading
-from estimand.export.example_features import example_features
+from estimand.export.loaded import reading
+from estimand.export.loaded.example_features import example_features
 from estimand.export.saved_model import EXTRA_FOLDER, ModeGraph
 
 _STEP = "global_step"

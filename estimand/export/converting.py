@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from estimand.core.atomic_files import replace_bytes
 from estimand.core.errors import ConfigError, ConversionError, InputError, MissingExtraError
-from estimand.export import reading
-from estimand.export.arrays import TensorInfo
+from estimand.export.loaded import reading
+from estimand.export.loaded.arrays import TensorInfo
 
 _v1 = tf.compat.v1
 _DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -249,7 +249,7 @@ def _frozen(export: str, signatures: Iterable[Mapping[str, Any]]) -> tuple[Any, 
     return frozen, init_op
 
 
-def _init_op(meta: Any) -> str | None:
+def _init_op(meta: tf.compat.v1.MetaGraphDef) -> str | None:
     """The op that a loader runs. The v1 builder notes it in a collection, newer ones as well."""
     if _INIT_OP in meta.signature_def:
         (info,) = meta.signature_def[_INIT_OP].outputs.values()
@@ -261,7 +261,9 @@ def _init_op(meta: Any) -> str | None:
     return None
 
 
-def _refuse_files(export: str, meta: Any, frozen: Any) -> None:
+def _refuse_files(
+    export: str, meta: tf.compat.v1.MetaGraphDef, frozen: tf.compat.v1.GraphDef
+) -> None:
     nodes = {node.name for node in frozen.node}
     for asset in _assets(meta):
         if asset.tensor_info.name.partition(":")[0] in nodes:
@@ -272,7 +274,7 @@ def _refuse_files(export: str, meta: Any, frozen: Any) -> None:
             )
 
 
-def _assets(meta: Any) -> Iterator[Any]:
+def _assets(meta: tf.compat.v1.MetaGraphDef) -> Iterator[Any]:
     yield from meta.asset_file_def
     for packed in meta.collection_def["saved_model_assets"].any_list.value:  # the v1 builder's
         asset = type(meta)().asset_file_def.add()
@@ -280,7 +282,9 @@ def _assets(meta: Any) -> Iterator[Any]:
             yield asset
 
 
-def _add_output_names(graph_def: Any, outputs: Mapping[str, str]) -> dict[str, str]:
+def _add_output_names(
+    graph_def: tf.compat.v1.GraphDef, outputs: Mapping[str, str]
+) -> dict[str, str]:
     """Give each output a tensor of its own: two of them may be the same tensor."""
     taken = {node.name for node in graph_def.node}
     graph = tf.Graph()

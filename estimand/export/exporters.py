@@ -9,7 +9,7 @@ from typing import Any
 from estimand.core.errors import ConfigError
 from estimand.core.handles import EstimatorHandle
 from estimand.export import card, versions
-from estimand.export.reading import read_card
+from estimand.export.loaded.reading import read_card
 
 ReceiverFn = Callable[[], Any]
 

@@ -136,7 +136,7 @@ def _make_variable(trace: Trace, variable: tf.Variable, name: str, *, local: boo
     )
 
 
-def _mirror(variable: Any, name: str) -> tf.Tensor:
+def _mirror(variable: tf.Variable, name: str) -> tf.Tensor:
     """The handle of a replica's copy, under a strategy's name for it: it starts as the first."""
     return tf.compat.v1.Variable(
         variable.read_value(),  # as a function it would be placed beside the copy
@@ -186,7 +186,7 @@ def _free_scope(taken: set[str]) -> str:
     return f"{scope}/"
 
 
-def _import(graph_def: Any, replaced: dict[str, tf.Tensor]) -> None:
+def _import(graph_def: tf.compat.v1.GraphDef, replaced: dict[str, tf.Tensor]) -> None:
     kept = tf.compat.v1.GraphDef(library=graph_def.library, versions=graph_def.versions)
     prefix = captures.fresh_resource_name()
     used: set[str] = set()
@@ -208,7 +208,7 @@ def _import(graph_def: Any, replaced: dict[str, tf.Tensor]) -> None:
     tf.graph_util.import_graph_def(kept, input_map=input_map, name="")
 
 
-def _draw_as_a_session_does(graph_def: Any, draws: randomness.Draws) -> None:
+def _draw_as_a_session_does(graph_def: tf.compat.v1.GraphDef, draws: randomness.Draws) -> None:
     """Random ops as the model function made them: nobody counts the steps of this graph."""
     for node in graph_def.node:
         for number, given in enumerate(node.input):
@@ -239,7 +239,7 @@ def _drop_colocation(node: NodeDef, replaced: dict[str, tf.Tensor]) -> None:
             node.attr["_class"].list.s.extend(kept)
 
 
-def _drop_control_inputs(graph_def: Any, replaced: dict[str, tf.Tensor]) -> None:
+def _drop_control_inputs(graph_def: tf.compat.v1.GraphDef, replaced: dict[str, tf.Tensor]) -> None:
     for node in graph_def.node:
         kept = [i for i in node.input if not (i.startswith("^") and i[1:] in replaced)]
         if len(kept) < len(node.input):

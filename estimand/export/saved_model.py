@@ -39,7 +39,7 @@ def write(
     assets_extra: Mapping[str, str] | None,
     as_text: bool,
     strip_default_attrs: bool,
-    session_config: Any,
+    session_config: tf.compat.v1.ConfigProto | None,
 ) -> None:
     """Write a SavedModel of one MetaGraph per mode; the variables are those of the first."""
     builder = tf.compat.v1.saved_model.Builder(directory)
@@ -94,7 +94,7 @@ class _Saver(tf.compat.v1.train.Saver):
 
     values: Mapping[str, tf.Tensor | InSlices]
 
-    def save(self, sess: Any, save_path: str, *args: Any, **kwargs: Any) -> str:
+    def save(self, sess: tf.compat.v1.Session, save_path: str, *args: Any, **kwargs: Any) -> str:
         """Called by TensorFlow's builder, for the variables of the export."""
         del sess, args, kwargs
         if not self.values:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 from estimand.core.atomic_files import sync_directory, sync_file
 from estimand.core.errors import ExportWriteError
-from estimand.export.holding import LOCKS, close, model_file, try_lock
+from estimand.export.loaded.holding import LOCKS, close, model_file, try_lock
 
 _DRAFT = "temp-"
 _OURS = re.compile(r"temp-\d+-[0-9a-f]{8}$")

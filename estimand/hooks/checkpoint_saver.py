@@ -28,7 +28,7 @@ class LoopSaver:
 
     def save(
         self,
-        sess: Any,
+        sess: tf.compat.v1.Session,
         save_path: str,
         global_step: Any = None,
         *,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+
 from estimand.engine.events import EventWriter
 
 
@@ -16,13 +18,13 @@ class EventFile:
     def __init__(self, directory: str) -> None:
         self._events = EventWriter.get(directory)
 
-    def add_summary(self, summary: Any, global_step: int) -> None:
+    def add_summary(self, summary: tf.compat.v1.Summary, global_step: int) -> None:
         self._events.summary(summary, global_step)
 
-    def add_session_log(self, session_log: Any, global_step: int) -> None:
+    def add_session_log(self, session_log: tf.compat.v1.SessionLog, global_step: int) -> None:
         self._events.session_log(session_log.status, global_step, session_log.checkpoint_path)
 
-    def add_graph_def(self, graph_def: Any, global_step: int = 0) -> None:
+    def add_graph_def(self, graph_def: tf.compat.v1.GraphDef, global_step: int = 0) -> None:
         self._events.graph(graph_def, global_step)
 
     def get_logdir(self) -> str:

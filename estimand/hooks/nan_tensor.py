@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimand.engine.hook_calls.cadence import NEVER, Cadence
 from estimand.engine.hook_calls.runner import RunningLoop
+from estimand.engine.tracing.built_model import BuiltModel
 from estimand.hooks.base import LoopHook
 
 _train = tf.compat.v1.train
@@ -61,7 +62,7 @@ class NanTensorHook(LoopHook):
         if self._is_model_loss:
             self._look(NEVER)
 
-    def _watches_loss_of(self, trace: Any) -> bool:
+    def _watches_loss_of(self, trace: BuiltModel) -> bool:
         if self._run_eagerly:  # the loss is the only tensor to be seen
             return True
         watched = self._resolve(self._loss_tensor)

@@ -11,7 +11,8 @@ from typing import Any
 from estimand.core.errors import NoModelError
 from estimand.engine import events, time_spent
 from estimand.engine.checkpoints import files
-from estimand.export import reading, versions
+from estimand.export import versions
+from estimand.export.loaded import reading
 
 _PARAMETERS = "estimand_run.json"
 

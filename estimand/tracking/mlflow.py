@@ -108,7 +108,7 @@ class MLflow:
 def save_model(export: str, path: str) -> None:
     """An export as a folder that `mlflow.pyfunc.load_model` loads."""
     from estimand.core.version import __version__
-    from estimand.export.loading import load_model
+    from estimand.export.loaded.loading import load_model
 
     mlflow = _mlflow()
     with load_model(export) as model:
@@ -131,7 +131,7 @@ class _Loaded:
     """A loaded export, asked in MLflow's way."""
 
     def __init__(self, path: str) -> None:
-        from estimand.export.loading import load_model
+        from estimand.export.loaded.loading import load_model
 
         self._model = load_model(path)
 

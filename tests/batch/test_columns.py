@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from estimand.batch.chunks import Rows
 from estimand.batch.columns import inputs_of_table
-from estimand.export.arrays import TensorInfo
-from estimand.export.rows import inputs_of_rows
+from estimand.export.loaded.arrays import TensorInfo
+from estimand.export.loaded.rows import inputs_of_rows
 from estimand.inputs.memory.tables import as_numbers
 
 

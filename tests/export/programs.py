@@ -31,7 +31,7 @@ def write_versions_without_end(base: str) -> None:
 
 
 def hold_until_killed(version: str, ready: str) -> None:
-    from estimand.export.holding import Hold
+    from estimand.export.loaded.holding import Hold
 
     hold = Hold(version)
     Path(ready).touch()

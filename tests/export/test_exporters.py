@@ -15,7 +15,7 @@ import estimand as est
 from estimand.core.errors import ConfigError, SpecError
 from estimand.engine.events import EventWriter
 from estimand.export import versions
-from estimand.export.best_record import RECORD_FILE
+from estimand.export.best.record import RECORD_FILE
 from tests.export.conftest import (
     X,
     expected,

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
-from estimand.export import reading
+from estimand.export.loaded import reading
 from tests.export.conftest import files_in
 from tests.export.programs import export_without_end, model_fn, receiver_fn, train
 from tests.integration import processes

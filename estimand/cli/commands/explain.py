@@ -38,7 +38,7 @@ def explain(
     """Say which columns the model in EXPORT relies on, for the rows of a CSV or JSON file."""
     with quiet_start(context.obj["verbose"]):
         from estimand.explaining import explain as asked
-        from estimand.export.row_files import read_rows
+        from estimand.export.loaded.row_files import read_rows
 
         rows: list[Any] = list(itertools.islice(read_rows(path), most))
         if not rows or isinstance(rows[0], bytes):

@@ -29,7 +29,7 @@ def label(
         if not os.path.isfile(path):
             raise click.UsageError(f"There is no image {path!r}.")
     with quiet_start(context.obj["verbose"]):
-        from estimand.export.loading import load_model
+        from estimand.export.loaded.loading import load_model
 
         model = load_model(_export(directory))
         names = _labels(model.directory)

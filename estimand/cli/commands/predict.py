@@ -72,9 +72,9 @@ def _print_answers(
     if not os.path.exists(path):
         raise click.BadParameter(f"Path {path!r} does not exist.", param_hint="'--input'")
     with quiet_start(verbose):
-        from estimand.export.loading import load_model
-        from estimand.export.predict_rows import choose_signature, predict_rows
-        from estimand.export.row_files import read_rows
+        from estimand.export.loaded.loading import load_model
+        from estimand.export.loaded.predict_rows import choose_signature, predict_rows
+        from estimand.export.loaded.row_files import read_rows
 
         model = load_model(directory)
     with model:

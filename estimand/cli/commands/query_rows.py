@@ -12,8 +12,8 @@ import click
 
 from estimand.cli.commands import predict
 from estimand.core.errors import InputError
-from estimand.export import rows as export_rows
-from estimand.export.row_files import read_rows
+from estimand.export.loaded import rows as export_rows
+from estimand.export.loaded.row_files import read_rows
 
 if TYPE_CHECKING:
     from estimand.serving.client.client import Client
@@ -159,7 +159,7 @@ def show_model(called: Called) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from estimand.export.arrays import feature_rows, shape_text
+    from estimand.export.loaded.arrays import feature_rows, shape_text
 
     for version in called.client.status(called.model, version=called.version):
         click.echo(f"{called.model} {version}")

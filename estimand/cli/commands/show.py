@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")
 def show(directory: str, as_json: bool) -> None:
     """Describe an exported model, or the newest version below DIRECTORY."""
-    from estimand.export import reading
+    from estimand.export.loaded import reading
 
     export = reading.find_version(directory)
     graphs = reading.read_meta_graphs(export)
@@ -67,7 +67,7 @@ def _table(name: str, tags: str, signature: dict[str, Any], examples: dict[str, 
     from rich.markup import escape
     from rich.table import Table
 
-    from estimand.export.arrays import feature_rows, shape_text
+    from estimand.export.loaded.arrays import feature_rows, shape_text
 
     method = signature["method"].rpartition("/")[2]
     title = escape(f"{name} ({method}; {tags})")

@@ -42,7 +42,7 @@ def export(
     as_text: bool,
     checkpoint_path: str | os.PathLike[str] | None,
     strip_default_attrs: bool,
-    session_config: Any,
+    session_config: tf.compat.v1.ConfigProto | None,
     model_fn: Callable[..., Any],
 ) -> bytes:
     """Write the model of a checkpoint as a new version below `export_dir_base`."""

@@ -25,7 +25,7 @@ from estimand.estimator import eagerly
 from estimand.estimator.reading import filled_trace, model_to_read, wait_for_files
 from estimand.estimator.run_context import block_mode_of_training, engine_scope, model_seed
 from estimand.estimator.workspace import Workspace
-from estimand.evaluation import prediction_loop as prediction
+from estimand.evaluation import prediction_loop
 from estimand.inputs.contract import ModelInput
 
 
@@ -66,9 +66,9 @@ def _predict(
 
 
 def _rows_or_batches(
-    program: Any, batches: Iterator[Any], yield_single_examples: bool
+    program: prediction_loop.PredictProgram, batches: Iterator[Any], yield_single_examples: bool
 ) -> Iterator[Any]:
-    as_asked = prediction.as_rows if yield_single_examples else prediction.as_batches
+    as_asked = prediction_loop.as_rows if yield_single_examples else prediction_loop.as_batches
     return as_asked(program, (tuple(map(handed_out, arrays)) for arrays in batches))
 
 
@@ -110,10 +110,12 @@ def _start(
         reading.enter_context(trace.usage.open())
         about_to_write = reading.enter_context(model.let_write(trace))
         initialization.start_locals(trace, TracedSession(trace))
-        chosen = prediction.selected_predictions(trace, predict_keys)
+        chosen = prediction_loop.selected_predictions(trace, predict_keys)
         mode = block_mode.of_reading(trace, block_mode_of_training(workspace))
         key = f"predict {mode} {list(map(repr, chosen)) if isinstance(chosen, dict) else ''}"
-        program = model.program(trace, key, lambda: prediction.PredictProgram(trace, chosen, mode))
+        program = model.program(
+            trace, key, lambda: prediction_loop.PredictProgram(trace, chosen, mode)
+        )
     # What a generator gives next may depend on the answers: servers wait in it for requests.
     live = tf_private.comes_from_generator(given.dataset)
     feeder = open_feeder(
@@ -121,10 +123,10 @@ def _start(
     )
     all_hooks = [*hooks, *(trace.spec.prediction_hooks or ())]
     if all_hooks:
-        return program, prediction.predict_with_hooks(
+        return program, prediction_loop.predict_with_hooks(
             trace, program, feeder, all_hooks, about_to_write
         )
-    return program, prediction.predict_batches(program, feeder, in_groups=not live)
+    return program, prediction_loop.predict_batches(program, feeder, in_groups=not live)
 
 
 def _start_eagerly(
@@ -150,7 +152,7 @@ def _start_eagerly(
     )
 
     def select(trace: EagerTrace) -> Any:
-        return prediction.selected_predictions(trace, predict_keys)
+        return prediction_loop.selected_predictions(trace, predict_keys)
 
     def batches(trace: EagerTrace) -> Iterator[Any]:
         all_hooks = [*hooks, *(trace.spec.prediction_hooks or ())]

@@ -12,7 +12,7 @@ from estimand.engine.progress.results import GLOBAL_STEP, foreground, in_one_lin
 from estimand.estimator.lifecycle.evaluator import SpecEvaluator
 from estimand.export import versions
 from estimand.export.best import BestExporter
-from estimand.export.best_record import Record
+from estimand.export.best.record import Record
 
 
 def tell_the_end(model_dir: str, evaluators: Sequence[SpecEvaluator]) -> None:

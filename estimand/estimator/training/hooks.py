@@ -77,7 +77,7 @@ def _write(trace: BuiltModel, path: str, save: Save) -> Write:
     of_model = None if scaffold is None else scaffold.saver
     own_way = of_model if tf_private.saver_overrides(of_model, "save") else None
 
-    def write(session: Any, step: int, synchronous: bool) -> None:
+    def write(session: tf.compat.v1.Session, step: int, synchronous: bool) -> None:
         if own_way is not None:
             own_way.save(session, path, global_step=step, write_meta_graph=False)
             return

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from estimand.core.errors import InputError
-from estimand.export.arrays import TensorInfo
-from estimand.export.composites import fed_arrays, joined_values
-from estimand.export.example_features import feature_text
-from estimand.export.reading import describe_signature
-from estimand.export.rows import example_of_row, inputs_of_rows, refuse_misspelt
+from estimand.export.loaded.arrays import TensorInfo
+from estimand.export.loaded.composites import fed_arrays, joined_values
+from estimand.export.loaded.example_features import feature_text
+from estimand.export.loaded.reading import describe_signature
+from estimand.export.loaded.rows import example_of_row, inputs_of_rows, refuse_misspelt
 from estimand.serving.protos.composite_names import part_names
 
 

@@ -8,8 +8,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from estimand.export.example_features import example_features
-from estimand.export.reading import describe_signature
+from estimand.export.loaded.example_features import example_features
+from estimand.export.loaded.reading import describe_signature
 from estimand.serving.protos.composite_names import part_names
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.export.holding import Hold
+from estimand.export.loaded.holding import Hold
 from estimand.serving.batching.programs import JoinableShapes, Program
 from estimand.serving.models import sessions
 from estimand.serving.models.sessions import LoadOptions

@@ -83,7 +83,7 @@ def _config(options: LoadOptions) -> Any:
     return config
 
 
-def _single_threaded(ordinary: Any) -> Any:
+def _single_threaded(ordinary: tf.compat.v1.Session) -> Any:
     config = tf.compat.v1.ConfigProto()
     config.CopyFrom(ordinary)
     config.experimental.executor_type = "SINGLE_THREADED_EXECUTOR"
@@ -98,7 +98,7 @@ def _single_threaded(ordinary: Any) -> Any:
     return config
 
 
-def _load(reader: Any, config: Any) -> Any:
+def _load(reader: Any, config: tf.compat.v1.ConfigProto) -> Any:
     session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
     try:
         reader.load_into(session)

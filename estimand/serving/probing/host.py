@@ -90,7 +90,11 @@ def _kill(probes: dict[int, _Probe]) -> None:
 
 
 def _begin(
-    message: dict[str, Any], flags: Flags, connection: socket.socket, selector: Any, probes: Any
+    message: dict[str, Any],
+    flags: Flags,
+    connection: socket.socket,
+    selector: selectors.BaseSelector,
+    probes: dict[int, _Probe],
 ) -> None:
     ours, theirs = os.pipe()
     limit = flags.probe_max_bytes or bounds.memory_to_give()
@@ -122,9 +126,13 @@ def _be_a_probe(end: int, limit: int, flags: Flags, value: dict[str, Any]) -> No
 
 
 def _end(
-    descriptor: int, connection: socket.socket, selector: Any, probes: Any, is_late: bool
+    descriptor: int,
+    connection: socket.socket,
+    selector: selectors.BaseSelector,
+    probes: dict[int, _Probe],
+    is_late: bool,
 ) -> None:
-    probe: _Probe = probes.pop(descriptor)
+    probe = probes.pop(descriptor)
     selector.unregister(descriptor)
     os.close(descriptor)
     status, used = _reap(probe.child, at_once=is_late)
@@ -136,7 +144,9 @@ def _end(
     _answer(connection, probe.number, value)
 
 
-def _take_back(message: dict[str, Any], connection: socket.socket, probes: Any) -> None:
+def _take_back(
+    message: dict[str, Any], connection: socket.socket, probes: dict[int, _Probe]
+) -> None:
     """Nobody wants to know any more."""
     for probe in probes.values():
         if probe.name == message["value"]:

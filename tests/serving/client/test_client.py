@@ -16,7 +16,7 @@ import tensorflow as tf
 
 import estimand as est
 from estimand.core.errors import InputError
-from estimand.export.arrays import TensorInfo
+from estimand.export.loaded.arrays import TensorInfo
 from estimand.serving.client.errors import RequestError
 from estimand.serving.client.values import RemoteSignature, VersionStatus
 from tests.serving.running import Server, example, free_port

@@ -133,7 +133,7 @@ def test_no_server(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("pixels", "most"), [("0-1", 1.0), ("0-255", 255.0)])
 def test_a_picture_in_the_size_and_the_numbers_that_the_model_takes(pixels, most) -> None:
     from estimand.cli.commands.query_rows import _pixels
-    from estimand.export.arrays import TensorInfo
+    from estimand.export.loaded.arrays import TensorInfo
 
     picture = tf.io.encode_png(tf.fill([4, 6, 3], tf.constant(255, tf.uint8))).numpy()
     info = TensorInfo("image", "float32", (None, 2, 3, 1), "image:0")
@@ -145,7 +145,7 @@ def test_a_picture_in_the_size_and_the_numbers_that_the_model_takes(pixels, most
 def test_floating_point_pixels_need_a_meaning() -> None:
     from estimand.cli.commands.query_rows import _pixels
     from estimand.core.errors import InputError
-    from estimand.export.arrays import TensorInfo
+    from estimand.export.loaded.arrays import TensorInfo
 
     picture = tf.io.encode_png(tf.zeros([2, 2, 1], tf.uint8)).numpy()
     with pytest.raises(InputError, match=r"--pixels=0-1 or --pixels=0-255"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimand.export.example_features import example_features
+from estimand.export.loaded.example_features import example_features
 
 SPEC = {
     "price": tf.io.FixedLenFeature([2, 3], tf.float32),

@@ -17,7 +17,7 @@ import tensorflow as tf
 import estimand as est
 from estimand.core.errors import InputError, NoModelError
 from estimand.export import versions
-from estimand.export.arrays import TensorInfo, checked_array
+from estimand.export.loaded.arrays import TensorInfo, checked_array
 from tests.export.conftest import X, expected, raw_receiver_fn
 
 

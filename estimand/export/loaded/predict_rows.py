@@ -10,10 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core.errors import InputError
-from estimand.export.composites import rows_of
-from estimand.export.loading import LoadedModel, Signature
-from estimand.export.row_files import Row
-from estimand.export.rows import inputs_of_rows, plain_column
+from estimand.export.loaded.composites import rows_of
+from estimand.export.loaded.loading import LoadedModel, Signature
+from estimand.export.loaded.row_files import Row
+from estimand.export.loaded.rows import inputs_of_rows, plain_column
 
 
 def choose_signature(model: LoadedModel, name: str | None) -> Signature:

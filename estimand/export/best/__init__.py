@@ -15,10 +15,11 @@ from estimand.core.errors import ConfigError, SpecError, UnknownKeyError
 from estimand.core.handles import EstimatorHandle
 from estimand.core.names import missing_key
 from estimand.engine.events import read_events
-from estimand.export import best_checkpoint, versions
-from estimand.export.best_record import Record, numbers
+from estimand.export import versions
+from estimand.export.best import checkpoint as best_checkpoint
+from estimand.export.best.record import Record, numbers
 from estimand.export.exporters import ReceiverFn, _SavedModelExporter
-from estimand.export.reading import read_card
+from estimand.export.loaded.reading import read_card
 
 _log = logging.getLogger("tensorflow")
 

@@ -13,9 +13,9 @@ import numpy as np
 from estimand.core.deferred import deferred
 from estimand.core.errors import InputError
 from estimand.core.names import did_you_mean, listed
-from estimand.export.arrays import TensorInfo
-from estimand.export.reading import SPARSE
-from estimand.export.row_files import Row
+from estimand.export.loaded.arrays import TensorInfo
+from estimand.export.loaded.reading import SPARSE
+from estimand.export.loaded.row_files import Row
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -10,8 +10,8 @@ import numpy as np
 
 from estimand.core.deferred import deferred
 from estimand.core.errors import InputError
-from estimand.export.arrays import TensorInfo, checked_array, shape_text
-from estimand.export.reading import RAGGED, SPARSE
+from estimand.export.loaded.arrays import TensorInfo, checked_array, shape_text
+from estimand.export.loaded.reading import RAGGED, SPARSE
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 import estimand as est
 from estimand.cli.main import main
 from estimand.core.errors import InputError
-from estimand.export.arrays import TensorInfo
-from estimand.export.composites import fed_arrays, joined_values, rows_of
+from estimand.export.loaded.arrays import TensorInfo
+from estimand.export.loaded.composites import fed_arrays, joined_values, rows_of
 from tests.export.conftest import run_config, v1
 
 WEIGHTS = np.array([1.0, 2.0, 3.0, 4.0, 5.0], np.float32)

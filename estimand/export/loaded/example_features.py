@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from estimand.core.deferred import deferred
-from estimand.export.arrays import shape_text
+from estimand.export.loaded.arrays import shape_text
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -18,7 +18,7 @@ else:
 Feature = dict[str, Any]
 
 
-def example_features(graph: Any) -> dict[str, Feature]:
+def example_features(graph: tf.compat.v1.GraphDef) -> dict[str, Feature]:
     """Types and shapes by name; empty if nothing is parsed.
 
     >>> with tf.Graph().as_default() as graph:
@@ -37,20 +37,24 @@ def example_features(graph: Any) -> dict[str, Feature]:
     return features
 
 
-def _node_lists(graph: Any) -> Iterator[Any]:
+def _node_lists(graph: tf.compat.v1.GraphDef) -> Iterator[Any]:
     yield graph.node
     for function in graph.library.function:
         yield function.node_def
 
 
-def _of_version_2(node: Any, nodes: Mapping[str, Any]) -> Iterator[tuple[str, Feature]]:
+def _of_version_2(
+    node: tf.compat.v1.NodeDef, nodes: Mapping[str, Any]
+) -> Iterator[tuple[str, Feature]]:
     sparse, dense, ragged = (_strings(node.input[i], nodes) for i in (2, 3, 4))
     yield from _varying(sparse, node.attr["sparse_types"].list.type)
     yield from _varying(ragged, node.attr["ragged_value_types"].list.type)
     yield from _dense(dense, node, node.input[5:], nodes)
 
 
-def _of_version_1(node: Any, nodes: Mapping[str, Any]) -> Iterator[tuple[str, Feature]]:
+def _of_version_1(
+    node: tf.compat.v1.NodeDef, nodes: Mapping[str, Any]
+) -> Iterator[tuple[str, Feature]]:
     first, count = 2 + node.attr["Nsparse"].i, node.attr["Ndense"].i
     sparse = [key for name in node.input[2:first] for key in _strings(name, nodes)]
     dense = [key for name in node.input[first : first + count] for key in _strings(name, nodes)]
@@ -58,7 +62,9 @@ def _of_version_1(node: Any, nodes: Mapping[str, Any]) -> Iterator[tuple[str, Fe
     yield from _dense(dense, node, node.input[first + count :], nodes)
 
 
-def _of_single(node: Any, nodes: Mapping[str, Any]) -> Iterator[tuple[str, Feature]]:
+def _of_single(
+    node: tf.compat.v1.NodeDef, nodes: Mapping[str, Any]
+) -> Iterator[tuple[str, Feature]]:
     sparse = [key.decode("utf-8", "replace") for key in node.attr["sparse_keys"].list.s]
     dense = [key.decode("utf-8", "replace") for key in node.attr["dense_keys"].list.s]
     yield from _varying(sparse, node.attr["sparse_types"].list.type)
@@ -78,7 +84,10 @@ def _varying(names: Iterable[str], types: Iterable[int]) -> Iterator[tuple[str, 
 
 
 def _dense(
-    names: Iterable[str], node: Any, defaults: Iterable[str], nodes: Mapping[str, Any]
+    names: Iterable[str],
+    node: tf.compat.v1.NodeDef,
+    defaults: Iterable[str],
+    nodes: Mapping[str, Any],
 ) -> Iterator[tuple[str, Feature]]:
     types, shapes = node.attr["Tdense"].list.type, node.attr["dense_shapes"].list.shape
     for name, number, shape, default in zip(names, types, shapes, defaults, strict=False):

@@ -11,7 +11,7 @@ from typing import Any
 
 from estimand.core import messages
 from estimand.core.errors import NoModelError
-from estimand.export.holding import MODEL_FILES, model_file
+from estimand.export.loaded.holding import MODEL_FILES, model_file
 
 CARD_FILE = "model_card.json"
 # Signatures that TensorFlow adds for itself: how to initialize, how to make a step.

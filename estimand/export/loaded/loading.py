@@ -17,12 +17,12 @@ from estimand.core import lines_of_old
 from estimand.core.closing import Closing
 from estimand.core.errors import InputError, NoModelError
 from estimand.core.names import KnownNames, did_you_mean
-from estimand.export import reading
-from estimand.export.arrays import TensorInfo
-from estimand.export.composites import fed_arrays, joined_values, row_count
-from estimand.export.example_features import example_features
-from estimand.export.holding import Hold
-from estimand.export.rows import inputs_of_rows
+from estimand.export.loaded import reading
+from estimand.export.loaded.arrays import TensorInfo
+from estimand.export.loaded.composites import fed_arrays, joined_values, row_count
+from estimand.export.loaded.example_features import example_features
+from estimand.export.loaded.holding import Hold
+from estimand.export.loaded.rows import inputs_of_rows
 
 _ATTEMPTS = 5
 _DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -135,7 +135,7 @@ class Signature:
         self,
         name: str,
         described: Mapping[str, Any],
-        session: Any,
+        session: tf.compat.v1.Session,
         features: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self.name = name
@@ -232,7 +232,7 @@ def _signatures(directory: str, tags: tuple[str, ...]) -> dict[str, dict[str, An
     )
 
 
-def _load_into(session: Any, directory: str, tags: tuple[str, ...]) -> None:
+def _load_into(session: tf.compat.v1.Session, directory: str, tags: tuple[str, ...]) -> None:
     try:
         with _without_deprecation_notice():
             tf.compat.v1.saved_model.loader.load(session, list(tags), directory)
