@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow.compat.v1 import GraphDef, NodeDef
 
 from estimand.core import tf_private
-from estimand.engine.rewriting import batch_shapes
+from estimand.engine.rewriting import batch_shapes, branches
 from estimand.engine.rewriting.op_kinds import is_random_twin
 from estimand.engine.rewriting.simplifying import simplified
 from estimand.engine.rewriting.subgraph import is_plain_read
@@ -62,6 +62,7 @@ class GraphCopy:
             part = rewrite(part)
             new = (f for f in part.library.function if f.signature.name not in self._functions)
             tf_private.define_functions(new, self._graph)
+        branches.let_updates_wait(part)
         if feeds and _wait_for_batch(part, {feed.op.name for feed in feeds}):
             fed[f"^{_BATCH}"] = _all_there([fed[feed.name] for feed in feeds])
         used = {i.split(":")[0] for node in part.node for i in node.input}
