@@ -7,12 +7,15 @@ import functools
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from estimand.batch.answering import Answering, plain
 from estimand.batch.chunks import RowError, Rows
 from estimand.core.errors import InputError, MissingExtraError
 from estimand.export.loaded.rows import example_of_row
+
+if TYPE_CHECKING:
+    from estimand.export.loaded.loading import LoadedModel
 
 __all__ = ["Predict", "WriteRecords"]
 _ERRORS = "errors"
@@ -133,9 +136,14 @@ class _Asking:
 
 @functools.lru_cache(maxsize=4)
 def _answering(export: str, signature: str | None, keep: tuple[str, ...]) -> Answering:
+    return Answering(_model(export), signature, keep)
+
+
+@functools.lru_cache(maxsize=4)  # one, however many signatures of it are asked
+def _model(export: str) -> LoadedModel:
     from estimand.export.loaded.loading import load_model
 
-    return Answering(load_model(export), signature, keep)
+    return load_model(export)
 
 
 def _alike(rows: Sequence[Any]) -> Iterator[Rows]:

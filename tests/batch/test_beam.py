@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
+from estimand.export import loading
 from tests.batch.conftest import assert_right, read_answers, rows_of, write_rows
 
 pytestmark = pytest.mark.extras
@@ -58,6 +59,45 @@ def test_records_are_answered(exports: dict[str, str], tmp_path: Path) -> None:
     found = [int(row["id"]) for row in est.records.read(str(file))]
     assert sorted(found) == list(range(20))
     assert len(list(tf.data.TFRecordDataset(str(file), "GZIP"))) == 20
+
+
+def test_two_signatures_of_one_export_are_asked_in_one_pipeline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = _export_with_two_signatures(tmp_path)
+    loaded = []
+    load_model = loading.load_model
+    monkeypatch.setattr(loading, "load_model", lambda path: loaded.append(path) or load_model(path))
+    with pipeline("in_memory", 1) as running:
+        given = running | beam.Create([{"id": i, "x": float(i)} for i in range(5)])
+        for name in ("serving_default", "twice"):
+            answers = given | f"Ask {name}" >> est.beam.Predict(base, signature=name, keep=["id"])
+            texts = answers | f"Text {name}" >> beam.Map(json.dumps)
+            _ = texts | f"Write {name}" >> beam.io.WriteToText(str(tmp_path / name))
+    for name, factor in (("serving_default", 1.0), ("twice", 2.0)):
+        lines = [line for file in tmp_path.glob(f"{name}-*") for line in file.open()]
+        found = sorted((json.loads(line) for line in lines), key=lambda row: row["id"])
+        assert found == [{"id": i, "y": factor * i} for i in range(5)]
+    assert loaded == [base]
+
+
+def _export_with_two_signatures(folder: Path) -> str:
+    def model_fn(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
+        y = features["x"] * tf.compat.v1.get_variable("w", initializer=1.0)
+        step = tf.compat.v1.train.get_or_create_global_step()
+        outputs = {
+            "serving_default": est.export.PredictOutput({"y": y}),
+            "twice": est.export.PredictOutput({"y": 2.0 * y}),
+        }
+        return est.EstimatorSpec(
+            mode, {"y": y}, tf.reduce_sum(y), step.assign_add(1), export_outputs=outputs
+        )
+
+    estimator = est.Estimator(model_fn, folder / "model", est.RunConfig(progress=False))
+    estimator.train(lambda: tf.data.Dataset.from_tensors(({"x": [1.0]}, [1.0])))
+    receiver_fn = est.export.build_raw_serving_input_receiver_fn({"x": tf.TensorSpec([None])})
+    estimator.export_saved_model(folder / "export", receiver_fn)
+    return str(folder / "export")
 
 
 def test_an_error_that_nobody_takes_fails_the_pipeline(exports: dict[str, str]) -> None:
