@@ -24,6 +24,7 @@ _OF_A_V1_OPTIMIZER = ("minimize", "compute_gradients", "get_updates")
 _OF_A_TRAINER = re.compile(r"\.(fit|evaluate|predict|train_on_batch|test_on_batch)\(")
 # Of messages of TensorFlow and Keras.
 _SYMBOLIC = "Cannot convert a symbolic"
+_NUMBER_OF_TENSOR = re.compile(r"(?P<call>(int|float)\(\)) argument must be .*'SymbolicTensor'")
 _ONE_INPUT = "expects 1 input(s), but it received"
 
 
@@ -91,6 +92,8 @@ def _value_of_symbolic_tensor(error: Exception) -> Exception | None:
         what = "uses a tensor as a Python value (if, while, for, and, bool(...))"
     elif isinstance(error, NotImplementedError) and _SYMBOLIC in str(error):
         what = "gives a tensor to NumPy"
+    elif isinstance(error, TypeError) and (asked := _NUMBER_OF_TENSOR.match(str(error))):
+        what = f"asks a tensor for its value, {asked['call']}"
     else:
         return None
     return ModelFnError(

@@ -292,13 +292,18 @@ def test_too_few_classes(n_classes: int) -> None:
 # Tensors that have no values
 
 
-def test_a_tensor_is_asked_for_its_value(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("ask", "how"), [(lambda x: x.numpy(), ".numpy()"), (float, "float()"), (int, "int()")]
+)
+def test_a_tensor_is_asked_for_its_value(
+    tmp_path: Path, ask: Callable[[tf.Tensor], Any], how: str
+) -> None:
     def model_fn(features, labels, mode):
-        return features["x"].numpy()
+        return ask(features["x"])
 
-    assert message(lambda: train(model_fn, tmp_path)) == (
-        "model_fn (test_messages.py, line N) asks a tensor for its value, .numpy(), but while a "
-        "model function is traced, tensors have no values yet. Use TensorFlow functions "
+    assert message(lambda: train(model_fn, tmp_path)).partition(" asks ")[2] == (
+        f"a tensor for its value, {how}, but while a model function is traced, tensors have no "
+        "values yet. Use TensorFlow functions "
         "(tf.where, tf.cond, tf.print), or run it step by step: est.RunConfig(run_eagerly=True)."
     )
 

@@ -126,7 +126,7 @@ def initialize(
         warm_start.warm_start(warm_start_settings, saved, trainable)
     scaffold = trace.spec.scaffold
     if scaffold is not None:
-        if _given_op(scaffold.init_op) is not None:
+        if scaffold.init_op is not None:
             session.run(scaffold.init_op, feed_dict=scaffold.init_feed_dict)
         if scaffold.init_fn is not None:
             _call_init_fn(scaffold.init_fn, session)
@@ -153,10 +153,5 @@ def start_locals(trace: Trace, session: TracedSession) -> None:
         session.run(tables)
     trace.tables_ready = True
     scaffold = trace.spec.scaffold
-    if scaffold is not None and _given_op(scaffold.local_init_op) is not None:
+    if scaffold is not None and scaffold.local_init_op is not None:
         session.run(scaffold.local_init_op, feed_dict=scaffold.local_init_feed_dict)
-
-
-def _given_op(op: Any) -> Any:
-    """An op that the user put into the Scaffold; None if it was never finalized or given."""
-    return op if isinstance(op, (tf.Operation, tf.Tensor)) else None

@@ -118,7 +118,7 @@ def test_local_init_op_runs_at_the_start_of_every_run(model_dir: str) -> None:
         count = v1.get_local_variable("count", shape=[], initializer=v1.zeros_initializer())
         start = tf.group(v1.local_variables_initializer(), v1.tables_initializer())
         with v1.control_dependencies([start]):
-            start = v1.assign(count, 10.0).op
+            start = v1.assign(count, 10.0)
         metric = (count.value(), v1.assign_add(count, 1.0))
         scaffold = v1.train.Scaffold(local_init_op=start)
         return {"scaffold": scaffold, "eval_metric_ops": {"count": metric}}
@@ -128,12 +128,17 @@ def test_local_init_op_runs_at_the_start_of_every_run(model_dir: str) -> None:
         assert model.evaluate(two_batches)["count"] == 12
 
 
-def test_custom_init_op(model_dir: str) -> None:
+@pytest.mark.parametrize(
+    "given", [tf.group, lambda assigned: assigned, lambda assigned: [assigned]]
+)
+def test_custom_init_op(model_dir: str, given: Callable[[Any], Any]) -> None:
+    """An op, what `assign` returns, or a list: whatever a session runs."""
+
     def extend(mode: str, w: tf.Variable, train_op: tf.Operation) -> dict[str, Any]:
         init_op = tf.group(v1.global_variables_initializer(), name="before")
         with v1.control_dependencies([init_op]):
-            init_op = tf.group(w.assign([3.0, 3.0]))
-        return {"scaffold": v1.train.Scaffold(init_op=init_op)}
+            assigned = w.assign([3.0, 3.0])
+        return {"scaffold": v1.train.Scaffold(init_op=given(assigned))}
 
     model = estimator(model_dir, extend).train(input_fn, steps=1)
     np.testing.assert_allclose(model.get_variable_value("w"), weight_after(1, (3, 3)), atol=1e-6)
