@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from estimand.compat import contrib_visibility, old_numpy
+from estimand.compat import contrib_visibility, old_numpy, python2
 from estimand.compat.install import installed
 from estimand.compat.program_files import module_file, searched
 from estimand.compat.tensorflow_choice import TensorFlowChoice
@@ -74,6 +74,7 @@ class _Imports:
     def __init__(self, choice: TensorFlowChoice) -> None:
         self._choice = choice
         self._import = builtins.__import__
+        self._seen: set[str] = set()
 
     def __call__(
         self,
@@ -83,6 +84,7 @@ class _Imports:
         fromlist: Any = (),
         level: int = 0,
     ) -> Any:
+        self._give_names_of_python2(globals or {})
         imported = self._import(name, globals, locals, fromlist, level)
         if level or name.partition(".")[0] != "tensorflow" or (fromlist and name != "tensorflow"):
             return imported
@@ -90,6 +92,14 @@ class _Imports:
             return imported
         path = str((globals or {}).get("__file__"))
         return contrib_visibility.tensorflow_1_for(path, self._choice.is_for_either(path))
+
+    def _give_names_of_python2(self, importer: dict[str, Any]) -> None:
+        """With the first import of a file: what follows may use them at once."""
+        path = importer.get("__file__")
+        if path and path not in self._seen:
+            self._seen.add(path)
+            if self._choice.is_of_program(path) and self._choice.is_v1(path):
+                python2.give_to(importer)
 
     def _wants_v1(self, importer: dict[str, Any]) -> bool:
         path = importer.get("__file__")

@@ -55,6 +55,11 @@ class TensorFlowChoice:
             self._decided[path] = bool(names)
         return self._decided[path]
 
+    def is_of_program(self, path: str) -> bool:
+        """Whether a file lies below the program's directory, and not among installed packages."""
+        path = os.path.abspath(path)
+        return path.startswith(self._directory) and "site-packages" not in path
+
     def is_for_either(self, path: str) -> bool:
         """Whether a file asks for the version, and nothing of its package shows TensorFlow 1.
 
