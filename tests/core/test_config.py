@@ -73,6 +73,7 @@ def test_defaults():
         "num_worker_replicas": 1,
         "global_id_in_cluster": 0,
         "service": None,
+        "min_workers": None,
         "cluster": {},
     }
     assert config.cluster_spec.as_dict() == {}

@@ -14,7 +14,7 @@ import tensorflow as tf
 import estimand as est
 from estimand.compat.install import install, uninstall
 from estimand.compat.v1 import contrib, rnn_cell
-from estimand.migrate.names import Found, Names
+from estimand.migrate.names import NameHome, Names
 from estimand.migrate.uses import Target
 
 
@@ -166,5 +166,5 @@ def test_migrate_knows_them() -> None:
     names = Names()
     path = "tensorflow.contrib.rnn.python.ops.core_rnn_cell"
     for v1 in (False, True):
-        assert names.find(Target(f"{path}.GRUCell", v1), v1) is Found.SUPPLIED
-        assert names.find(Target(f"{path}.GRUCel", v1), v1) is Found.NOWHERE
+        assert names.find(Target(f"{path}.GRUCell", v1), v1) is NameHome.SUPPLIED
+        assert names.find(Target(f"{path}.GRUCel", v1), v1) is NameHome.NOWHERE
