@@ -43,9 +43,10 @@ def test_there_are_examples_and_each_says_what_it_shows() -> None:
 
 
 def examples() -> list[object]:
-    """A cluster is three more processes that import TensorFlow; engine/distributed tests one."""
-    full = {name: [pytest.mark.full] for name in LAUNCHED}
-    return [pytest.param(e, marks=full.get(e.name, ()), id=e.name) for e in EXAMPLES]
+    """Of those that train a model make test has some, and none of a cluster."""
+    full = {*LAUNCHED, "census_wide_deep.py", "keras_model.py", "text_rnn.py", "multi_task.py"}
+    marks = {name: [pytest.mark.full] for name in full}
+    return [pytest.param(e, marks=marks.get(e.name, ()), id=e.name) for e in EXAMPLES]
 
 
 @pytest.mark.slow

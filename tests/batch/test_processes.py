@@ -154,6 +154,7 @@ def test_killed_workers_lose_and_double_nothing(
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(sys.platform != "linux", reason="finds processes by /proc")
 def test_a_killed_job_goes_on_where_it_was(

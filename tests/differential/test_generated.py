@@ -21,6 +21,7 @@ def test_programs_that_are_made_up_agree_in_all_ways(seed: int) -> None:
     assert found.compared >= 4
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("path", KEPT, ids=[path.stem for path in KEPT])
 def test_programs_that_once_failed(path: Path) -> None:
     generate.check_some(json.loads(path.read_text())["description"])

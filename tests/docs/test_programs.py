@@ -20,7 +20,7 @@ def test_there_are_pages_with_programs() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("page", WITH_PROGRAMS, ids=name_of)
 def test_programs_run(page: Path) -> None:
     done = forked.run(

@@ -120,6 +120,7 @@ def _empty(version: Path) -> None:
     version.mkdir()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("number", "damage"),
     list(

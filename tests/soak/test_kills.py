@@ -49,6 +49,7 @@ CASES = {
 
 
 @pytest.mark.slow
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", CASES)
 def test_killed_programs_end_as_if_nothing_had_happened(tmp_path: Path, name: str) -> None:
     kind, settings, kills = CASES[name]

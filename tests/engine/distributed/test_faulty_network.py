@@ -56,7 +56,7 @@ def test_a_slow_network_and_a_lossy_one_change_no_number(
         np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.full
 @pytest.mark.parametrize("host", HOSTS[1:])
 def test_a_cable_that_is_cut_for_some_seconds(processes, tmp_path, network, host) -> None:
     cluster = Cluster(processes, tmp_path, network=network, max_steps=600, **REGRESSION)

@@ -34,6 +34,7 @@ def shapes(model_dir: str) -> dict[str, list[int]]:
     return dict(tf.train.list_variables(tf.train.latest_checkpoint(model_dir)))
 
 
+@pytest.mark.full
 def test_a_lost_worker_comes_back_and_partitioned_training_ends_as_in_one_process(
     processes, tmp_path
 ):
@@ -118,6 +119,7 @@ def test_a_lost_chief_and_a_lost_server_go_on_from_the_checkpoint(processes, tmp
     assert newest_step(cluster.model_dir) == 900
 
 
+@pytest.mark.full
 def test_a_server_that_is_told_to_end_has_the_chief_save_first(processes, tmp_path):
     """As where a machine is taken away; all that was trained is there when it comes back."""
     settings = {"model": "regression", "max_steps": 100_000, "save_every": 1_000_000}
@@ -196,6 +198,7 @@ def test_no_process_holds_the_whole_of_a_table_in_parts(processes, tmp_path):
     np.testing.assert_allclose(answer[:, 0], table[rows].sum(axis=1), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.full
 def test_training_ends_with_the_input_and_hooks_see_every_step(processes, tmp_path):
     seen = str(tmp_path / "seen.json")
     settings = {"model": "regression", "repeat": False, "watch": seen}

@@ -215,7 +215,7 @@ def test_clients_say_that_the_servers_certificate_has_expired(
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3)  # each starts three workers, which import TensorFlow
+@pytest.mark.full  # each starts three workers, which import TensorFlow
 @pytest.mark.parametrize("spoil", ["tls.crt", "tls.key", "tls.pbtxt"])
 def test_a_worker_that_is_replaced_while_the_files_are_broken_shows_the_last_good_ones(
     attacked_models: Path, tmp_path: Path, spoil: str

@@ -176,6 +176,7 @@ def test_every_worker_tells_the_counts_of_all(server: Server) -> None:
     assert pages[0].splitlines()[-1].startswith("process_start_time_seconds ")
 
 
+@pytest.mark.full
 def test_a_reload_by_call_reaches_all_workers_and_those_to_come(
     server: Server, models: Path
 ) -> None:
@@ -198,6 +199,7 @@ def _entry(name: str, path: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_while_all_workers_are_replaced_nobody_waits_for_them(server: Server) -> None:
     server.wait_until_ready()
     killed = workers_of(server)
