@@ -105,9 +105,9 @@ extras: $(READY_FOR_EXTRAS)
 	  tests/batch tests/cluster/test_on_ray.py tests/cluster/test_ray_nodes.py tests/tuning \
 	  tests/tracking tests/explaining tests/docs/test_extras.py $(ARGS)
 
-# make test attacks the default front only: a server for each front takes its time.
+# make test has some of the attacks, on the default front: a server for each takes its time.
 attacks: $(READY)
-	@ESTIMAND_ATTACKS=all $(PYTEST) -n 3 --dist loadfile tests/serving/attacks $(ARGS)
+	@ESTIMAND_ATTACKS=all $(PYTEST) -n 3 --dist loadfile -m '' tests/serving/attacks $(ARGS)
 
 # SOAK="--only server" for some of it: kills, programs, server.
 soak: $(READY)

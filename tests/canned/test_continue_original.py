@@ -15,7 +15,7 @@ ALIKE = [name for name, case in cases.CASES.items() if case.trained_alike]
 OTHERS = [name for name in cases.CASES if name not in ALIKE]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("continued", ALIKE, indirect=True)
 def test_evaluates_predicts_and_trains_on_like_the_original(continued: Continued) -> None:
     # What was in parts is written as a whole, under the name of the first part.

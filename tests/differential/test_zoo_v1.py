@@ -9,7 +9,7 @@ import pytest
 from tests.differential import fixed_part
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("name", fixed_part.names("v1"))
 def test_looks_and_interruptions_change_no_bit(tmp_path: Path, name: str) -> None:
     fixed_part.check(name, tmp_path)

@@ -134,6 +134,7 @@ def test_whatever_is_not_in_order_is_not_sliced(other: Callable[[], tf.data.Data
     assert rows_in_order(other()) is None
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("before", [0, 1, 4])
 def test_it_goes_on_from_a_saved_position(
     pipeline: Callable[[], tf.data.Dataset],

@@ -57,6 +57,7 @@ def test_a_gzip_body(attacked: Server, case: str) -> None:
     assert codes == expected
 
 
+@pytest.mark.full
 def test_a_body_of_moderate_size_does_not_wait_for_all_bombs(attacked: Server) -> None:
     bomb = gzip.compress(START + b" " * (60 * MB) + b"1]}")
     rows = [{"a": float(n), "b": 1.0} for n in range(8000)]

@@ -92,6 +92,7 @@ def test_http_1_0_is_not_told_to_go_on(attacked: Server) -> None:
     assert exchange(attacked, head + BODY).startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 ")
 
 
+@pytest.mark.full
 def test_addresses_of_many_bytes_are_not_kept(attacked: Server) -> None:
     """Neither by the thousand."""
     with bystanders(attacked, growth=48 * 2**20) as others:

@@ -175,6 +175,7 @@ def read_all(raw: Raw) -> None:
             pass
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("case", ATTACKS)
 def test_a_flood_is_nobody_elses_business(attacked: Server, case: str) -> None:
     if attacked.front == "grpcio":

@@ -13,6 +13,7 @@ from tests.serving.running import Server
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_client_that_floods_a_slow_model(attacked: Server) -> None:
     flood = Client(attacked, "slow", x=np.float32([1.0]))
     calls = [flood.ask() for _ in range(300)]
