@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
-from estimand.export import loading
+from estimand.export.loaded import loading
 from tests.batch.conftest import assert_right, read_answers, rows_of, write_rows
 
 pytestmark = pytest.mark.extras
