@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from estimand.core import atomic_files
+from estimand.core.files import atomic_files
 from estimand.export.loaded.row_files import is_remote
 
 

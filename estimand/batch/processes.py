@@ -118,7 +118,12 @@ class _Team:
 class _Process:
     def __init__(self, job: Job, count: int) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - see end
-        command = [sys.executable, "-m", "estimand.core.postponed", "estimand.batch.worker"]
+        command = [
+            sys.executable,
+            "-m",
+            "estimand.core.interpreter.postponed",
+            "estimand.batch.worker",
+        ]
         self._process = subprocess.Popen(
             [*command, job.output, json.dumps(job.task.for_workers())],
             env=_environment(count),

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimand.core import atomic_files, tf_private
+from estimand.core import tf_private
 from estimand.core.errors import ConfigError, InputError
+from estimand.core.files import atomic_files
 
 _DEFAULT_SIZE = 224
 _BATCH = 32

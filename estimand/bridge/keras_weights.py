@@ -11,8 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.bridge.keras_names import optimizer_name, variable_names
-from estimand.core import atomic_files, tf_private
+from estimand.core import tf_private
 from estimand.core.errors import ConfigError, NoModelError
+from estimand.core.files import atomic_files
 from estimand.core.tf_private import kerases
 from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.checkpoints.contents import find_checkpoint

@@ -16,10 +16,10 @@ from estimand.bridge import bottlenecks
 from estimand.bridge.keras import model_to_estimator
 from estimand.bridge.keras_model_fn import KerasModelFn
 from estimand.bridge.keras_weights import as_checkpoint, load
-from estimand.core import atomic_files
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError
 from estimand.core.export_output import PredictOutput
+from estimand.core.files import atomic_files
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.estimator.estimator import Estimator

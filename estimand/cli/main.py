@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 
 from estimand.cli.group import Commands, Entry
-from estimand.core import postponed
+from estimand.core.interpreter import postponed
 from estimand.core.version import __version__
 
 _VERBOSE = "ESTIMAND_VERBOSE"

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from estimand.cluster.addresses import takes_part
-from estimand.core.atomic_files import replace_text
+from estimand.core.files.atomic_files import replace_text
 
 _FOLDER = "workers"
 

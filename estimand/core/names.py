@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 from estimand.core.errors import UnknownKeyError
-from estimand.core.tracebacks import raised_by_user, users_line
+from estimand.core.interpreter.tracebacks import raised_by_user, users_line
 
 F = TypeVar("F", bound=Callable[..., Any])
 

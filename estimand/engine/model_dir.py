@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from estimand.core.atomic_files import (
+from estimand.core.errors import CheckpointWriteError, ModelDirBusyError
+from estimand.core.files.atomic_files import (
     replace_text,
 )
-from estimand.core.errors import CheckpointWriteError, ModelDirBusyError
 
 try:
     import fcntl

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self, TypeVar, cast
 
-from estimand.core.atomic_files import replace_text, syncing_while
+from estimand.core.files.atomic_files import replace_text, syncing_while
 
 TIME_FILE = "estimand_time.json"
 _Function = TypeVar("_Function", bound=Callable[..., Any])

@@ -14,11 +14,11 @@ import tensorflow as tf
 from estimand.core import lines_of_old, tf_private
 from estimand.core.config import RunConfig
 from estimand.core.errors import ConfigError, NoCheckpointError
+from estimand.core.interpreter.tracebacks import folded
 from estimand.core.modes import ModeKeys
 from estimand.core.old_code import handed_out
 from estimand.core.session_config import apply_session_config, default_session_config
 from estimand.core.spec import EstimatorSpec
-from estimand.core.tracebacks import folded
 from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.model_dir import anchored
 from estimand.engine.warm_start import apply as warm_start

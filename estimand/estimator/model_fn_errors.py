@@ -13,9 +13,9 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.errors import EstimandError, InputError, ModelFnError, UnknownKeyError
+from estimand.core.interpreter.tracebacks import raised_by_user, users_line
 from estimand.core.modes import ModeKeys
 from estimand.core.names import missing_key
-from estimand.core.tracebacks import raised_by_user, users_line
 from estimand.inputs.structure import describe
 
 # Not where it is a size that varies, (None, 3), or an argument nobody gave, mask=None.

@@ -11,8 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.core.atomic_files import replace_bytes
 from estimand.core.errors import ConfigError, ConversionError, InputError, MissingExtraError
+from estimand.core.files.atomic_files import replace_bytes
 from estimand.export.loaded import reading
 from estimand.export.loaded.arrays import TensorInfo
 

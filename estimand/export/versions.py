@@ -17,8 +17,8 @@ import shutil
 import time
 from collections.abc import Callable
 
-from estimand.core.atomic_files import sync_directory, sync_file
 from estimand.core.errors import ExportWriteError
+from estimand.core.files.atomic_files import sync_directory, sync_file
 from estimand.export.loaded.holding import LOCKS, close, model_file, try_lock
 
 _DRAFT = "temp-"

@@ -13,7 +13,7 @@ import os
 import time
 from dataclasses import asdict, dataclass
 
-from estimand.core.atomic_files import replace_text
+from estimand.core.files.atomic_files import replace_text
 
 STOP_FILE = "stopped.json"
 

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from estimand.core.atomic_files import replace_text
 from estimand.core.errors import MissingExtraError
+from estimand.core.files.atomic_files import replace_text
 from estimand.core.version import __version__
 from estimand.engine.progress.results import in_order
 from estimand.report import history

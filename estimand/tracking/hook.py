@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.core.atomic_files import replace_text
 from estimand.core.errors import ConfigError
+from estimand.core.files.atomic_files import replace_text
 from estimand.engine.hook_calls.cadence import Cadence
 from estimand.estimator.estimator import Estimator
 from estimand.export import versions

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from estimand.core.atomic_files import replace_text
 from estimand.core.errors import MissingExtraError
+from estimand.core.files.atomic_files import replace_text
 from estimand.core.version import __version__
 from estimand.report import figures
 from estimand.report.page import Card, Cell, Page, Section, Table

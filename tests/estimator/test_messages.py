@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 import estimand as est
-from estimand.core import tracebacks
+from estimand.core.interpreter import tracebacks
 from tests.line import config, v1
 
 ROWS = np.random.default_rng(0).normal(size=(64, 4)).astype("float32")

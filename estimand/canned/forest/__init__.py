@@ -22,9 +22,9 @@ from estimand.canned.forest.training import (
 )
 from estimand.canned.forest.trees import ForestVariables
 from estimand.canned.probabilities import logits_for
-from estimand.core.atomic_files import temporary_path
 from estimand.core.config import RunConfig
 from estimand.core.errors import InputError, NoCheckpointError
+from estimand.core.files.atomic_files import temporary_path
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.checkpoints import api as checkpoints

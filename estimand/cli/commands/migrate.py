@@ -58,7 +58,7 @@ def fix(context: click.Context, path: str, write: bool) -> None:
     is named by `estimand migrate check`.
     """
     with quiet_start(context.obj["verbose"]):
-        from estimand.core.atomic_files import replace_text
+        from estimand.core.files.atomic_files import replace_text
         from estimand.migrate.check import python_files
         from estimand.migrate.names import Names
         from estimand.migrate.rewriting import difference, rewritten

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.core.swapping import swapped
+from estimand.core.interpreter.swapping import swapped
 
 _WORKERS = "worker"
 _SECONDS_BETWEEN_LOOKS = 2.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.core.swapping import Swap, swapped
+from estimand.core.interpreter.swapping import Swap, swapped
 
 
 def losses_are_collected() -> list[Swap]:

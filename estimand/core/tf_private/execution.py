@@ -12,7 +12,7 @@ import tensorflow as tf
 # Executors, eager mode under `disable_eager_execution()`.
 from tensorflow.python.eager import context as _context
 
-from estimand.core.swapping import swapped
+from estimand.core.interpreter.swapping import swapped
 
 _SINGLE_THREADED = "SINGLE_THREADED_EXECUTOR"
 _CONDITIONS = frozenset({"Case", "If", "StatelessCase", "StatelessIf"})

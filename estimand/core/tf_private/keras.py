@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from estimand.core.swapping import swapped
+from estimand.core.interpreter.swapping import swapped
 from estimand.core.tf_private.execution import eager_mode
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.core.swapping import swapped
+from estimand.core.interpreter.swapping import swapped
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from tensorflow.python.eager import context as _context
 # Which seeds an op gets: see `explicit_seeds_stand`.
 from tensorflow.python.framework import random_seed as _random_seed
 
-from estimand.core.swapping import swapped
+from estimand.core.interpreter.swapping import swapped
 
 
 def seed_keeping_kernels(seed: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.core.swapping import Swap, swapped
+from estimand.core.interpreter.swapping import Swap, swapped
 
 _KERAS_SETTINGS = ("dtype_policy", "floatx", "image_data_format", "epsilon")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from estimand.core.swapping import swapped
+from estimand.core.interpreter.swapping import swapped
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.core.swapping import Swap, swapped
+from estimand.core.interpreter.swapping import Swap, swapped
 
 
 @contextlib.contextmanager

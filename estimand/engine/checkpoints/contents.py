@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from estimand.core import bundle
 from estimand.core.errors import CheckpointError, NoCheckpointError
+from estimand.core.files import bundle
 from estimand.engine.checkpoints.files import STEP_VARIABLE, latest_checkpoint, prefix_at
 from estimand.engine.checkpoints.partitioned_slots import further_parts, parts_of
 

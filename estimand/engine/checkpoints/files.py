@@ -24,9 +24,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from estimand.core import bundle, messages
-from estimand.core.atomic_files import replace_text
 from estimand.core.errors import CheckpointError, NoCheckpointError
+from estimand.core.files import bundle, messages
+from estimand.core.files.atomic_files import replace_text
 
 BASENAME = "model.ckpt"
 STATE_FILE = "checkpoint"

@@ -11,7 +11,7 @@ from pathlib import Path
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimand.core.atomic_files import replacing
+from estimand.core.files.atomic_files import replacing
 from estimand.engine.events import EventWriter
 
 _log = logging.getLogger("tensorflow")

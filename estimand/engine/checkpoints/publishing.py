@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from estimand.core.atomic_files import (
+from estimand.core.files.atomic_files import (
     age,
     is_left_over,
     parse_temporary,

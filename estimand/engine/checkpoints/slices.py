@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.core import bundle
 from estimand.core.errors import CheckpointError
+from estimand.core.files import bundle
 from estimand.engine.checkpoints.fitting import Wanted
 from estimand.engine.checkpoints.publishing import Entry
 from estimand.engine.checkpoints.reader import read_tensors

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from estimand.core.atomic_files import remove_quietly
 from estimand.core.errors import CheckpointWriteError
+from estimand.core.files.atomic_files import remove_quietly
 from estimand.engine.checkpoints.publishing import discard_temporary
 
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal
 
-from estimand.core.atomic_files import (
+from estimand.core.errors import CheckpointWriteError
+from estimand.core.files.atomic_files import (
     remove_quietly,
     replace_bytes,
     replace_text,
@@ -26,7 +27,6 @@ from estimand.core.atomic_files import (
     temporary_path,
     write_text,
 )
-from estimand.core.errors import CheckpointWriteError
 from estimand.engine.checkpoints.files import (
     BASENAME,
     GRAPH_SUFFIX,

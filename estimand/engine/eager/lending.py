@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.first_values import note_first_value
-from estimand.core.swapping import Swap, swapped
+from estimand.core.interpreter.swapping import Swap, swapped
 from estimand.engine.variables import eager_writes as eager_writes
 from estimand.engine.variables.store import VariableStore
 from estimand.engine.variables.traced_variables import TracedVariables

@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.core.swapping import Swap, swapped
+from estimand.core.interpreter.swapping import Swap, swapped
 from estimand.engine.running import faults
 from estimand.engine.tracing.summaries import TensorSummary, collect_v2_summaries
 

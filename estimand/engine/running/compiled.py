@@ -7,7 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.core import garbage, tf_private
+from estimand.core import tf_private
+from estimand.core.interpreter import garbage
 from estimand.engine import time_spent
 
 PLAIN = "plain"

@@ -17,7 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.core.atomic_files import remove_quietly, temporary_path
+from estimand.core.files.atomic_files import remove_quietly, temporary_path
 from estimand.core.tf_private import eager_mode
 from estimand.engine.checkpoints import slices
 from estimand.engine.checkpoints.publishing import Entry

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.core.swapping import Swap, swapped
+from estimand.core.interpreter.swapping import Swap, swapped
 from estimand.core.tf_private import kerases
 from estimand.core.tf_private.kerases import keras2_models
 from estimand.engine.variables import effects

@@ -9,8 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.core.interpreter.swapping import swapped
 from estimand.core.spec import EstimatorSpec
-from estimand.core.swapping import swapped
 from estimand.engine.variables.placement import current_replica
 
 _Keys = tf.compat.v1.GraphKeys

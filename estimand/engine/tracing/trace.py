@@ -17,11 +17,12 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from estimand.core import garbage, tf_private
+from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
+from estimand.core.interpreter import garbage
+from estimand.core.interpreter.swapping import alone
 from estimand.core.modes import ModeKeys
 from estimand.core.spec import EstimatorSpec
-from estimand.core.swapping import alone
 from estimand.core.tf_private.non_slot_variables import non_slot_variables_of_any_graph
 from estimand.engine.distribution import Distribution, Stop
 from estimand.engine.feeding.batches import flatten_batch, pack_batch

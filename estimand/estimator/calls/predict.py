@@ -9,9 +9,9 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core import tf_private
+from estimand.core.interpreter.tracebacks import folded
 from estimand.core.modes import ModeKeys
 from estimand.core.old_code import handed_out
-from estimand.core.tracebacks import folded
 from estimand.engine import block_mode
 from estimand.engine.eager.run import EagerTrace
 from estimand.engine.eager.session import EagerSession

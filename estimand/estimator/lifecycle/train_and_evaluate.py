@@ -8,8 +8,8 @@ from typing import Any
 
 from estimand.core import lines_of_old
 from estimand.core.errors import SpecTypeError
+from estimand.core.interpreter.tracebacks import folded
 from estimand.core.spec import EvalSpec, TrainSpec
-from estimand.core.tracebacks import folded
 from estimand.estimator.estimator import Estimator
 from estimand.estimator.lifecycle import roles
 from estimand.estimator.lifecycle.evaluator import evaluators_of

@@ -6,7 +6,7 @@ import glob
 import os
 import shutil
 
-from estimand.core.atomic_files import remove_quietly, replace_text, replacing
+from estimand.core.files.atomic_files import remove_quietly, replace_text, replacing
 from estimand.engine.checkpoints.api import checkpoint_files
 
 _STATE_FILE = "checkpoint"

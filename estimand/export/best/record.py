@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from estimand.core.atomic_files import remove_quietly, replace_text
+from estimand.core.files.atomic_files import remove_quietly, replace_text
 from estimand.export import card
 
 RECORD_FILE = "estimand_best.json"

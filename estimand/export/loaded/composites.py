@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from estimand.core.deferred import deferred
 from estimand.core.errors import InputError
+from estimand.core.interpreter.deferred import deferred
 from estimand.export.loaded.arrays import TensorInfo, checked_array, shape_text
 from estimand.export.loaded.reading import RAGGED, SPARSE
 

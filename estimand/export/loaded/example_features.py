@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from estimand.core.deferred import deferred
+from estimand.core.interpreter.deferred import deferred
 from estimand.export.loaded.arrays import shape_text
 
 if TYPE_CHECKING:

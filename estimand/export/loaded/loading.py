@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from estimand.core import lines_of_old
-from estimand.core.closing import Closing
 from estimand.core.errors import InputError, NoModelError
+from estimand.core.interpreter.closing import Closing
 from estimand.core.names import KnownNames, did_you_mean
 from estimand.export.loaded import reading
 from estimand.export.loaded.arrays import TensorInfo

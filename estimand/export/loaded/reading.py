@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from estimand.core import messages
 from estimand.core.errors import NoModelError
+from estimand.core.files import messages
 from estimand.export.loaded.holding import MODEL_FILES, model_file
 
 CARD_FILE = "model_card.json"

@@ -13,8 +13,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
-from estimand.core.deferred import deferred
 from estimand.core.errors import InputError, MissingExtraError
+from estimand.core.interpreter.deferred import deferred
 
 if TYPE_CHECKING:
     import tensorflow as tf

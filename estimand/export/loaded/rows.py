@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from estimand.core.deferred import deferred
 from estimand.core.errors import InputError
+from estimand.core.interpreter.deferred import deferred
 from estimand.core.names import did_you_mean, listed
 from estimand.export.loaded.arrays import TensorInfo
 from estimand.export.loaded.reading import SPARSE

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from estimand.core import varints
 from estimand.core.errors import InputError
+from estimand.core.files import varints
 from estimand.inputs.records import wire
 from estimand.inputs.records.wire import Pieces
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from estimand.core import varints
+from estimand.core.files import varints
 from estimand.inputs.records import crc32c, framing, wire
 from estimand.inputs.records.columns import Column, feature_prefix
 from estimand.inputs.records.wire import Layout, Pieces

@@ -16,8 +16,8 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from estimand.core.atomic_files import sync_directory
 from estimand.core.errors import InputError
+from estimand.core.files.atomic_files import sync_directory
 from estimand.inputs.records.columns import KINDS
 from estimand.inputs.records.files import check_compression, is_remote, unfinished_files
 from estimand.inputs.records.tables import Encoded, EncodingOptions, Source, open_source

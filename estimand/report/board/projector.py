@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.core.atomic_files import replace_text
 from estimand.core.errors import ConfigError
+from estimand.core.files.atomic_files import replace_text
 from estimand.engine.checkpoints import files
 
 CONFIG = "projector_config.pbtxt"

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.core.atomic_files import replace_bytes
+from estimand.core.files.atomic_files import replace_bytes
 from estimand.engine import events
 from estimand.export.saved_model import EXTRA_FOLDER
 from estimand.report import history

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, TypeVar, Unpack
 
-from estimand.core.closing import Closing
 from estimand.core.errors import ConfigError, InputError, MissingExtraError
+from estimand.core.interpreter.closing import Closing
 from estimand.serving.client import retry as client_retry
 from estimand.serving.client.address import Address, Security
 from estimand.serving.client.errors import ModelNotFoundError, RequestError

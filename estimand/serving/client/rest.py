@@ -14,8 +14,8 @@ from urllib.parse import quote
 import numpy as np
 from google.protobuf import json_format
 
-from estimand.core import messages
 from estimand.core.errors import ConfigError
+from estimand.core.files import messages
 from estimand.serving.client.address import Address, Security
 from estimand.serving.client.errors import (
     START_ONE,

@@ -19,8 +19,8 @@ from typing import Any
 import tensorflow as tf
 from google.protobuf import descriptor_pool
 
-from estimand.core import described
-from estimand.core.described import BOOL, BYTES, MESSAGE, STRING, UINT32, UINT64, Field
+from estimand.core.files import described
+from estimand.core.files.described import BOOL, BYTES, MESSAGE, STRING, UINT32, UINT64, Field
 from estimand.serving.grpc.prediction import parsed
 from estimand.serving.status import StatusError, invalid
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from estimand.core import varints
+from estimand.core.files import varints
 from estimand.serving.batching.lane import Lane
 from estimand.serving.batching.pending_lane import PendingLane
 from estimand.serving.models.loaded_version import LoadedVersion

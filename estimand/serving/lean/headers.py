@@ -16,7 +16,7 @@ from typing import Any
 import hpack
 from hpack.table import HeaderTable
 
-from estimand.core import varints
+from estimand.core.files import varints
 from estimand.serving.lean.frames import Code, ConnectionFault, StreamFault
 from estimand.serving.lean.messages import ENCODINGS, percent_encoded, seconds_of
 from estimand.serving.status import StatusError

@@ -82,7 +82,7 @@ def _close_all_but(kept: int) -> None:
 
 def _execute(flags: Flags, theirs: socket.socket, _: socket.socket) -> Callable[[], object]:
     given = json.dumps(asdict(flags))
-    module = ["-m", "estimand.core.postponed", "estimand.serving.probing.host"]
+    module = ["-m", "estimand.core.interpreter.postponed", "estimand.serving.probing.host"]
     process = subprocess.Popen(
         [sys.executable, *module, str(theirs.fileno()), given],
         pass_fds=[theirs.fileno()],

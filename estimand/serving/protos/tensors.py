@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 from tensorflow.core.framework import tensor_pb2, types_pb2
 
-from estimand.core import varints
+from estimand.core.files import varints
 
 # Numbers of TensorProto's fields.
 _FLOAT, _DOUBLE, _SCOMPLEX, _BOOL, _DCOMPLEX = 5, 6, 9, 11, 12

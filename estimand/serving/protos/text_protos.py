@@ -11,9 +11,9 @@ from typing import Any
 
 from google.protobuf import descriptor_pool, text_format, wrappers_pb2
 
-from estimand.core import described
-from estimand.core.described import BOOL, INT64, MESSAGE, STRING, Field
 from estimand.core.errors import ConfigError
+from estimand.core.files import described
+from estimand.core.files.described import BOOL, INT64, MESSAGE, STRING, Field
 
 _PACKAGE = "estimand.serving"
 _INT64_VALUE, _STRING_VALUE, _BOOL_VALUE = (

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from estimand.core import varints
+from estimand.core.files import varints
 
 MAX_FIELDS = 2**20  # that a message may have; parsing so many takes a tenth of a second
 LARGE_MESSAGE = 131_072  # bytes: a smaller one is parsed as it is

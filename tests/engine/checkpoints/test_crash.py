@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimand.core import atomic_files
+from estimand.core.files import atomic_files
 from estimand.engine.checkpoints import publishing as checkpoint_publish
 from estimand.engine.checkpoints.api import (
     CheckpointWriter,

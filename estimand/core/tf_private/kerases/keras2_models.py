@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import tensorflow as tf
 
-from estimand.core.swapping import Swap, swapped
+from estimand.core.interpreter.swapping import Swap, swapped
 from estimand.core.tf_private.execution import eager_mode
 
 

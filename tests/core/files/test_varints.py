@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimand.core import varints
+from estimand.core.files import varints
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 PROGRAM = """
 import sys
-from estimand.core import postponed
+from estimand.core.interpreter import postponed
 
 postponed.postpone()
 postponed.postpone()
@@ -39,7 +39,7 @@ def test_a_module_is_run_without_them(tmp_path: Path) -> None:
         "import sys, tensorflow\nprint(__name__, sys.argv[1:], 'sklearn' in sys.modules)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-m", "estimand.core.postponed", "looks", "one", "two"],
+        [sys.executable, "-m", "estimand.core.interpreter.postponed", "looks", "one", "two"],
         capture_output=True,
         text=True,
         check=False,

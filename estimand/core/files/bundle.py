@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from estimand.core import messages, varints
 from estimand.core.errors import CheckpointError
+from estimand.core.files import messages, varints
 
 # A table ends in a footer of this size, and that in this number.
 FOOTER_BYTES = 48

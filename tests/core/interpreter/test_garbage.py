@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from estimand.core import garbage
+from estimand.core.interpreter import garbage
 
 
 @pytest.fixture(autouse=True)

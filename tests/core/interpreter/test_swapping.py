@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.core.swapping import swapped
+from estimand.core.interpreter.swapping import swapped
 from estimand.engine.eager import lending as eager_lending
 from estimand.engine.eager import summaries as eager_summaries
 from estimand.engine.tracing import summaries

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimand.core import bundle
 from estimand.core.errors import CheckpointError
+from estimand.core.files import bundle
 
 MANY = {f"layer_{n}/kernel": np.full([3, n % 5], n, "float32") for n in range(2000)}
 KINDS = {

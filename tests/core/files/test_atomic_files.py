@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from estimand.core.atomic_files import parse_temporary, replace_text, replacing
+from estimand.core.files.atomic_files import parse_temporary, replace_text, replacing
 
 
 def test_file_appears_under_its_name_when_it_is_complete(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ server, workers) they wait until somebody asks for something in them, as `import
 has it: the modules are there, under their names, and load themselves. (pandas does not wait: it
 would save 0.3 s at best, for the private name of a module of Keras.)
 
-`python -m estimand.core.postponed MODULE ARGUMENTS...` is `python -m MODULE ARGUMENTS...` so.
+`python -m estimand.core.interpreter.postponed MODULE ARGUMENTS...` is `python -m MODULE ...` so.
 """
 
 from __future__ import annotations

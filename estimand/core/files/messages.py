@@ -16,8 +16,8 @@ from typing import Any
 
 from google.protobuf import descriptor_pool
 
-from estimand.core import described
-from estimand.core.described import DOUBLE, FIXED32, INT32, INT64, MESSAGE, STRING, Field
+from estimand.core.files import described
+from estimand.core.files.described import DOUBLE, FIXED32, INT32, INT64, MESSAGE, STRING, Field
 
 _PACKAGE = "estimand.files"
 _SHAPE, _META_GRAPH = ".tensorboard.TensorShapeProto", ".tensorboard.MetaGraphDef"

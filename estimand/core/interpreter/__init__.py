@@ -1,0 +1,1 @@
+"""What Python does by itself, done otherwise: imports, cycle collection, tracebacks."""
