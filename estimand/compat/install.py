@@ -33,7 +33,8 @@ from estimand.compat import (
     old_python,
 )
 from estimand.compat.mapped_module import MappedModule
-from estimand.compat.v1 import contrib
+from estimand.compat.v1 import contrib, devices
+from estimand.compat.v1.sync_replicas import SyncReplicasOptimizer
 from estimand.core import old_code, tf_private
 from estimand.core.tf_private import kerases
 
@@ -101,8 +102,9 @@ def install(keras: int | None = None) -> None:
     import tensorflow as tf
 
     _set(old_code, "expected", True)
-    for module, name, value in [*old_python.missing(), *moved.missing_names()]:
-        _set(module, name, value)
+    missing = [*old_python.missing(), *moved.missing_names(), *devices.missing_methods()]
+    for owner, name, value in missing:
+        _set(owner, name, value)
     for name, module in _modules().items():
         _before.append((sys.modules, name, sys.modules.get(name, _ABSENT)))
         sys.modules[name] = module
@@ -118,6 +120,8 @@ def install(keras: int | None = None) -> None:
     for face in _distinct([tf, *map(tf_private.unwrapped, _faces("v1"))]):
         before = vars(face).get("__getattr__")
         _set(face, "__getattr__", contrib_visibility.finder(face.__name__, before))
+    for owner in _owners(tf, "compat.v1.train"):
+        _set(owner, "SyncReplicasOptimizer", SyncReplicasOptimizer)
     for path, module_name in _ATTRIBUTES.items():
         above, _, attribute = path.rpartition(".")
         for owner in _owners(tf, above):

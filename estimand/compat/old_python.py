@@ -6,11 +6,14 @@ a library which looks whether it is there works with either.
 
 from __future__ import annotations
 
+import base64
 import collections
 import collections.abc
+import errno
 import importlib
 import inspect
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -38,11 +41,15 @@ def getargspec(function: Callable[..., Any]) -> ArgSpec:
     return ArgSpec(whole.args, whole.varargs, whole.varkw, whole.defaults)
 
 
-# Module and name -> what stands for it, and what to write today.
+# Module, or a class of one, and name -> what stands for it, and what to write today.
 _NAMES: dict[tuple[str, str], tuple[Any, str]] = {
     ("inspect", "getargspec"): (getargspec, "inspect.getfullargspec"),
     ("time", "clock"): (time.perf_counter, "time.perf_counter"),
     ("fractions", "gcd"): (math.gcd, "math.gcd"),
+    ("base64", "decodestring"): (base64.decodebytes, "base64.decodebytes"),
+    ("base64", "encodestring"): (base64.encodebytes, "base64.encodebytes"),
+    ("os", "errno"): (errno, "errno"),
+    ("threading.Thread", "isAlive"): (threading.Thread.is_alive, "threading.Thread.is_alive"),
 } | {
     ("collections", name): (getattr(collections.abc, name), f"collections.abc.{name}")
     for name in _ABSTRACT
@@ -51,11 +58,13 @@ _NAMES: dict[tuple[str, str], tuple[Any, str]] = {
 
 
 def missing() -> Iterator[tuple[Any, str, Any]]:
-    """The names that the Python at hand lacks: module, name and what to put there."""
+    """The names that the Python at hand lacks: module or class, name and what to put there."""
     for (module_name, name), (value, _) in _NAMES.items():
-        module = importlib.import_module(module_name)
-        if not hasattr(module, name):
-            yield module, name, value
+        module_name, _, class_name = module_name.partition(".")
+        owner: Any = importlib.import_module(module_name)
+        owner = getattr(owner, class_name) if class_name else owner
+        if not hasattr(owner, name):
+            yield owner, name, value
 
 
 def written_today(path: str) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Sized
 from types import ModuleType
@@ -55,6 +56,55 @@ NAMES: dict[str, Any] = {
     "xrange": range,
     "zip": _listed(builtins.zip, 0),
 }
+
+
+# Modules that have other names today, and names that modules have lost.
+_MODULES = {
+    "ConfigParser": "configparser",
+    "HTMLParser": "html.parser",
+    "Queue": "queue",
+    "StringIO": "io",
+    "cPickle": "pickle",
+    "cStringIO": "io",
+    "urllib2": "urllib.request",
+    "urlparse": "urllib.parse",
+}
+_LOST: dict[str, dict[str, Any]] = {
+    "itertools": {
+        "ifilter": builtins.filter,
+        "imap": builtins.map,
+        "izip": builtins.zip,
+        "izip_longest": itertools.zip_longest,
+    },
+}
+
+
+def module(name: str) -> ModuleType | None:
+    """A module as Python 2 had it; None if it is no other today.
+
+    >>> module("cPickle").__name__, list(module("itertools").izip("ab", "cd"))
+    ('pickle', [('a', 'c'), ('b', 'd')])
+    """
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
+    if name not in _LOST:
+        return None
+    with_more = ModuleType(name)
+    with_more.__dict__.update(vars(importlib.import_module(name)) | _LOST[name])
+    return with_more
+
+
+def written_today(name: str) -> str | None:
+    """What a module, or a name of one, is called today; None if it is called as it was.
+
+    >>> written_today("cPickle"), written_today("itertools.izip"), written_today("os")
+    ('pickle', 'zip', None)
+    """
+    if name in _MODULES:
+        return _MODULES[name]
+    owner, _, last = name.partition(".")
+    found = _LOST.get(owner, {}).get(last)
+    return None if found is None else found.__name__
 
 
 def give_to(names: dict[str, Any]) -> None:

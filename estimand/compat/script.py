@@ -14,6 +14,7 @@ from estimand.compat import contrib_visibility, old_numpy, python2
 from estimand.compat.install import installed
 from estimand.compat.program_files import module_file, searched
 from estimand.compat.tensorflow_choice import TensorFlowChoice
+from estimand.compat.v1 import contrib_absent
 
 # These know which TensorFlow they run on.
 _NEVER = ("estimand", "keras", "tensorboard", "tensorflow", "tf_keras")
@@ -75,6 +76,7 @@ class _Imports:
         self._choice = choice
         self._import = builtins.__import__
         self._seen: set[str] = set()
+        self._of_python2: set[str] = set()
 
     def __call__(
         self,
@@ -85,6 +87,9 @@ class _Imports:
         level: int = 0,
     ) -> Any:
         self._give_names_of_python2(globals or {})
+        old = None if level else self._module_of_python2(name, globals or {})
+        if old is not None:
+            return old
         imported = self._import(name, globals, locals, fromlist, level)
         if level or name.partition(".")[0] != "tensorflow" or (fromlist and name != "tensorflow"):
             return imported
@@ -100,6 +105,14 @@ class _Imports:
             self._seen.add(path)
             if self._choice.is_of_program(path) and self._choice.is_v1(path):
                 python2.give_to(importer)
+                self._of_python2.add(path)
+
+    def _module_of_python2(self, name: str, importer: dict[str, Any]) -> Any:
+        """Whoever tries to import it has a way to do without, which is that of Python 3."""
+        path = importer.get("__file__")
+        if path not in self._of_python2 or not contrib_absent.is_untried(sys._getframe(2)):
+            return None
+        return python2.module(name)
 
     def _wants_v1(self, importer: dict[str, Any]) -> bool:
         path = importer.get("__file__")

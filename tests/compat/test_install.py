@@ -140,3 +140,13 @@ def test_legacy_keras_optimizers_train_canned_estimators(tmp_path: Path) -> None
     uninstall()
     with pytest.raises(ImportError, match=r"keras\.optimizers\.legacy"):
         tf.keras.optimizers.legacy.SGD(0.5)
+
+
+def test_names_of_devices_can_be_merged_in_place() -> None:
+    """As functions given to `tf.device` did, which place variables on a parameter server."""
+    with installed():
+        device = importlib.import_module("tensorflow.python.framework.device")
+        spec = device.DeviceSpec.from_string("/cpu:0")
+        spec.merge_from(device.DeviceSpec.from_string("/job:worker/gpu:1"))
+        assert spec.to_string() == "/job:worker/device:GPU:1"
+        assert spec.parse_from_string("/cpu:3").device_index == 3

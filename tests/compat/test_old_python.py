@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import collections
 import inspect
+import threading
 import time
 
 import pytest
@@ -19,6 +21,9 @@ def test_names_are_there_while_installed_and_gone_after() -> None:
         spec = inspect.getargspec(lambda features, mode, **more: None)  # type: ignore[attr-defined]
         assert spec.args == ["features", "mode"] and spec.keywords == "more"
         assert time.clock() <= time.clock()  # type: ignore[attr-defined]
+        assert threading.main_thread().isAlive()  # type: ignore[attr-defined]
+        assert base64.encodestring(b"a") == b"YQ==\n"  # type: ignore[attr-defined]
+    assert not hasattr(threading.Thread, "isAlive")
     assert before == (hasattr(inspect, "getargspec"), hasattr(collections, "Mapping"))
 
 

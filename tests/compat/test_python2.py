@@ -12,9 +12,16 @@ PROGRAM = """
 import sys
 reload(sys)
 sys.setdefaultencoding("utf-8")
+import cPickle as pickle
+from itertools import izip
+try:
+    import Queue
+except ImportError:
+    import queue as Queue
 import tensorflow as tf
 import beside
 
+print(pickle.loads(pickle.dumps(list(izip("a", "b")))), Queue.__name__)
 layers = map(int, "8,4".split(","))
 for size in layers:
     tf.logging.info(size)
@@ -36,6 +43,7 @@ def test_a_program_finds_the_names_of_python_2(tmp_path: Path) -> None:
     done = forked.run(["-m", "estimand", "run", tmp_path / "program.py"])
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines() == [
+        "[('a', 'b')] queue",
         "8 True True",
         "4 True True",
         "[(8, 'a'), (4, 'b')] 2 3",

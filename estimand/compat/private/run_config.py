@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from estimand.core import config as ours
+from estimand.core.config_rules import check
 from estimand.core.tf_config import parse_tf_config
 
 _TF_CONFIG_ENV = "TF_CONFIG"
@@ -46,4 +47,4 @@ def _get_model_dir(tf_config: dict[str, Any], model_dir: Any) -> str | None:
 
 
 def _validate_properties(run_config: ours.RunConfig) -> None:
-    ours._check(run_config)
+    check(run_config._value_of)

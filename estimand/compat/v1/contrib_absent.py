@@ -66,7 +66,12 @@ def is_imported_at_any_rate() -> bool:
     if frame is None:
         return False
     by_importing = by_importing or frame.f_code.co_code[frame.f_lasti] == _IMPORT_FROM
-    return by_importing and frame.f_lineno in _lines_that_import(frame.f_code.co_filename)
+    return by_importing and is_untried(frame)
+
+
+def is_untried(frame: FrameType) -> bool:
+    """Whether the statement that a frame runs imports something, and not in a `try`."""
+    return frame.f_lineno in _lines_that_import(frame.f_code.co_filename)
 
 
 def _is_between(frame: FrameType) -> bool:

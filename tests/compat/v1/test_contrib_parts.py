@@ -61,6 +61,9 @@ def run(statement: str) -> dict[str, Any]:
         "from tensorflow.contrib.tensorboard.plugins import projector",
         "from tensorflow.contrib.keras import layers, models",
         "from tensorflow.contrib.learn.python.learn.utils import input_fn_utils",
+        "from tensorflow.contrib.learn.python.learn.learn_io.pandas_io import pandas_input_fn",
+        "from tensorflow.contrib.learn.python.learn.monitors import ValidationMonitor",
+        "from tensorflow.contrib.learn.python import SKCompat",
         "from tensorflow.contrib.crf.python.ops.crf import viterbi_decode",
     ],
 )
@@ -112,6 +115,25 @@ def test_what_is_found_is_what_the_part_has() -> None:
     part = importlib.import_module("tensorflow.contrib.rnn")
     assert part.python.ops.core_rnn_cell_impl is found["impl"]
     assert contrib.rnn.python.ops.core_rnn_cell.GRUCell is rnn_cell.GRUCell  # `estimand run`
+
+
+def test_sounds_are_read_by_audio_ops() -> None:
+    found = run(
+        "from tensorflow.contrib.framework.python.ops import audio_ops as contrib_audio\n"
+        "from tensorflow.contrib.lookup import string_to_index_table_from_tensor as to_index"
+    )
+    audio = found["contrib_audio"]
+    sound = tf.sin(tf.range(1600.0) * 0.5)[:, tf.newaxis]
+    read = audio.decode_wav(audio.encode_wav(sound, 16000), desired_channels=1)
+    assert read.sample_rate == 16000
+    windows = audio.audio_spectrogram(
+        read.audio, window_size=480, stride=160, magnitude_squared=True
+    )
+    # Half a radian a sample is bin 0.5 / (2 pi) * 512 of 512.
+    assert set(tf.argmax(windows, -1).numpy().ravel()) == {41}
+    cepstrum = audio.mfcc(windows, read.sample_rate, dct_coefficient_count=10)
+    assert cepstrum.shape == [1, windows.shape[1], 10]
+    assert found["to_index"](["a", "b"]).lookup(tf.constant(["b"])).numpy() == [1]
 
 
 def test_a_module_does_not_hide_the_function_of_its_name() -> None:

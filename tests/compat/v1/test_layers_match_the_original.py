@@ -21,7 +21,7 @@ def ours() -> dict[str, Any]:
 def assert_close(ours: Any, original: Any) -> None:
     assert len(ours) == len(original)
     for mine, theirs in zip(ours, original, strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=2e-5, atol=2e-6)
+        np.testing.assert_allclose(mine, theirs, rtol=2e-5, atol=1e-5)  # sums by other processors
 
 
 def test_there_are_records_of_every_program(oracle: dict[str, Any]) -> None:

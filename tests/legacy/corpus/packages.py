@@ -112,4 +112,5 @@ PACKAGES = (
         ("tapas/experiments/prediction_utils_test.py",),
     ),
     Package("mesh-tensorflow", "0.1.21", program="mesh_parts.py"),
+    Package("easytransfer", "0.1.4", ("sentencepiece",), program="easytransfer_texts.py", keras=2),
 )

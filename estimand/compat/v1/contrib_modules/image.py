@@ -96,7 +96,7 @@ def translations_to_projective_transforms(translations: Any, name: str | None = 
 def compose_transforms(*transforms: Any, **name: Any) -> tf.Tensor:
     """One transform for several, of which the first comes first."""
     with v1.name_scope(name.get("name"), "compose_transforms"):
-        matrices = [flat_transforms_to_matrices(one) for one in transforms]
+        matrices = [flat_transforms_to_matrices(transform) for transform in transforms]
         return matrices_to_flat_transforms(functools.reduce(tf.matmul, matrices))
 
 

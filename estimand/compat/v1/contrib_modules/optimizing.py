@@ -53,10 +53,11 @@ def optimize_loss(
     """
     loss = tf.convert_to_tensor(loss)
     told = _BY_DEFAULT if summaries is None else tuple(summaries)
-    for one in told:
-        if one not in OPTIMIZER_SUMMARIES:
+    for summary in told:
+        if summary not in OPTIMIZER_SUMMARIES:
             raise ConfigError(
-                f"Summaries should be one of [{', '.join(OPTIMIZER_SUMMARIES)}], you provided {one}"
+                f"Summaries should be one of [{', '.join(OPTIMIZER_SUMMARIES)}], "
+                f"you provided {summary}"
             )
     step = v1.train.get_global_step() if global_step is None else global_step
     with v1.variable_scope(name, "OptimizeLoss", [loss]):

@@ -50,7 +50,7 @@ def create_train_op(
     with tf.control_dependencies([applied]):
         train_op = tf.identity(total_loss, name="train_op")
     collected = v1.get_collection_ref(v1.GraphKeys.TRAIN_OP)
-    if not any(train_op is one for one in collected):
+    if not any(train_op is known for known in collected):
         collected.append(train_op)
     return train_op
 

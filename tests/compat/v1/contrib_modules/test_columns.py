@@ -69,6 +69,31 @@ def test_columns_side_by_side() -> None:
         np.testing.assert_array_equal(session.run(made), expected)
 
 
+def test_variables_have_the_names_of_then() -> None:
+    gender = layers.sparse_column_with_keys("gender", ["female", "male"])
+    age = layers.real_valued_column("age")
+    with tf.Graph().as_default(), v1.Session() as session:
+        example = tf.train.Example()
+        example.features.feature["gender"].bytes_list.value.append(b"male")
+        example.features.feature["age"].float_list.value.append(20.0)
+        features = layers.parse_feature_columns_from_examples(
+            [example.SerializeToString()], [gender, age]
+        )
+        layers.input_from_feature_columns(features, [layers.embedding_column(gender, 3)])
+        sums, variables, bias = layers.weighted_sum_from_feature_columns(
+            features, [gender, age], num_outputs=2
+        )
+        assert sorted(one.op.name for one in v1.global_variables()) == [
+            "input_from_feature_columns/gender_embedding/weights",
+            "weighted_sum_from_feature_columns/age/weight",
+            "weighted_sum_from_feature_columns/bias_weight",
+            "weighted_sum_from_feature_columns/gender/weights",
+        ]
+        session.run([v1.global_variables_initializer(), v1.tables_initializer()])
+        session.run([bias.assign([1.0, 2.0]), variables[age][0].assign([[0.5, 0.1]])])
+        np.testing.assert_allclose(session.run(sums), [[11.0, 4.0]])
+
+
 def test_tables_begin_with_a_spread_by_their_rows() -> None:
     ids = layers.sparse_column_with_integerized_feature("decade", 400)
     column = layers.embedding_column(ids, 50)

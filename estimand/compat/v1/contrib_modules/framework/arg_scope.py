@@ -72,7 +72,11 @@ def arg_scope(functions: Sequence[Any] | Arguments, **arguments: Any) -> Iterato
 def arg_scoped_arguments(function: Any) -> tuple[str, ...]:
     """The arguments of a function that have a default, which a scope can give."""
     parameters = inspect.signature(function).parameters.values()
-    return tuple(one.name for one in parameters if one.default is not inspect.Parameter.empty)
+    return tuple(
+        parameter.name
+        for parameter in parameters
+        if parameter.default is not inspect.Parameter.empty
+    )
 
 
 def current_arg_scope() -> Arguments:

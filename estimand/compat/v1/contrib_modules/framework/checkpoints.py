@@ -82,32 +82,32 @@ def _by_name(var_list: Any) -> dict[str, list[Any]]:
     if isinstance(var_list, Mapping):
         return {k: list(v) if isinstance(v, (list, tuple)) else [v] for k, v in var_list.items()}
     grouped: dict[str, list[Any]] = {}
-    for one in var_list:
-        grouped.setdefault(get_variable_full_name(one), []).append(one)
+    for variable in var_list:
+        grouped.setdefault(get_variable_full_name(variable), []).append(variable)
     return grouped
 
 
 def _parts(name: str, variables: Sequence[Any], value: Any) -> list[tuple[Any, Any]]:
     pairs = []
-    for one in variables:
-        info = getattr(one, "_save_slice_info", None)
+    for variable in variables:
+        info = getattr(variable, "_save_slice_info", None)
         part = value
         if info is not None:
             places = zip(info.var_offset, info.var_shape, strict=True)
             part = value[tuple(slice(start, start + size) for start, size in places)]
-        if part.size != one.shape.num_elements():
+        if part.size != variable.shape.num_elements():
             raise ConfigError(
                 f"Total size of new array must be unchanged for {name} lh_shape: "
-                f"[{part.shape}], rh_shape: [{one.shape}]"
+                f"[{part.shape}], rh_shape: [{variable.shape}]"
             )
-        pairs.append((one, np.reshape(part, one.shape.as_list())))
+        pairs.append((variable, np.reshape(part, variable.shape.as_list())))
     return pairs
 
 
 def _assigned(pairs: Sequence[tuple[Any, Any]]) -> tuple[Any, Feeds]:
     ops, feeds = [], {}
-    for one, value in pairs:
-        given = v1.placeholder(one.dtype.base_dtype, one.shape)
-        ops.append(v1.assign(one, given))
+    for variable, value in pairs:
+        given = v1.placeholder(variable.dtype.base_dtype, variable.shape)
+        ops.append(v1.assign(variable, given))
         feeds[given] = value
     return tf.group(*ops), feeds

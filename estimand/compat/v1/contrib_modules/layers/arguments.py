@@ -75,10 +75,12 @@ class LayerArguments:
 
     def own(self, variables: Iterable[Any]) -> None:
         """Variables that a layer of `tf.layers` has made."""
-        for one in variables:
-            add_model_variable(one)
-            name = one.op.name.rpartition("/")[2] if not tf.executing_eagerly() else one.name
+        for variable in variables:
+            add_model_variable(variable)
+            name = (
+                variable.op.name.rpartition("/")[2] if not tf.executing_eagerly() else variable.name
+            )
             for collection in (
                 utils.get_variable_collections(self.variables_collections, name) or ()
             ):
-                v1.add_to_collection(collection, one)
+                v1.add_to_collection(collection, variable)

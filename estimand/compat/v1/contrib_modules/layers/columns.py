@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.compat.v1.contrib_modules.layers import column_variables
 from estimand.core.errors import ConfigError
 
 v1 = tf.compat.v1
@@ -103,7 +104,7 @@ def crossed_column(
     if ckpt_to_load_from is not None or tensor_name_in_ckpt is not None:
         raise ConfigError("crossed_column cannot be given a checkpoint here. Warm-start the model.")
     return tf.feature_column.crossed_column(
-        [_crossed(one) for one in columns], hash_bucket_size, hash_key
+        [_crossed(column) for column in columns], hash_bucket_size, hash_key
     )
 
 
@@ -185,13 +186,44 @@ def input_from_feature_columns(
 ) -> tf.Tensor:
     """All columns side by side: [batch, depth]."""
     with v1.variable_scope(scope, "input_from_feature_columns"):
-        return v1.feature_column.input_layer(
+        return column_variables.dense_input(
             dict(columns_to_tensors),
             list(feature_columns),
-            weight_collections,
-            trainable,
+            weight_collections=weight_collections,
+            trainable=trainable,
             cols_to_output_tensors=cols_to_outs,
         )
+
+
+def weighted_sum_from_feature_columns(
+    columns_to_tensors: Mapping[Any, Any],
+    feature_columns: Any,
+    num_outputs: int,
+    weight_collections: Any = None,
+    trainable: bool = True,
+    scope: Any = None,
+) -> tuple[tf.Tensor, dict[Any, Any], Any]:
+    """A linear model of columns: its sums, its variables by column, and its bias."""
+    made: dict[Any, Any] = {}
+    with v1.variable_scope(scope, "weighted_sum_from_feature_columns"):
+        sums = column_variables.weighted_sum(
+            dict(columns_to_tensors),
+            list(feature_columns),
+            num_outputs,
+            made,
+            weight_collections=weight_collections,
+            trainable=trainable,
+        )
+    (bias,) = made.pop("bias")
+    return sums, made, bias
+
+
+def parse_feature_columns_from_examples(
+    serialized: Any, feature_columns: Any, name: str | None = None, example_names: Any = None
+) -> dict[str, Any]:
+    """The features that columns read, out of serialized `tf.Example`s."""
+    spec = create_feature_spec_for_parsing(feature_columns)
+    return tf.io.parse_example(serialized, spec, example_names, name)
 
 
 def _check_combiner(name: str, combiner: str) -> None:

@@ -159,7 +159,7 @@ def group_norm(
     inputs = tf.convert_to_tensor(inputs)
     rank, sizes = inputs.shape.rank, inputs.shape.as_list()
     axis = channels_axis % rank
-    over = [one % rank for one in reduction_axes]
+    over = [axis % rank for axis in reduction_axes]
     channels = sizes[axis]
     if axis in over:
         raise ConfigError(f"reduction_axes {reduction_axes} has channels_axis {channels_axis}.")
@@ -170,7 +170,7 @@ def group_norm(
         shape = [tf.shape(inputs)[i] if size is None else size for i, size in enumerate(sizes)]
         shape[axis : axis + 1] = [groups, channels // groups]
         grouped = tf.reshape(inputs, shape)
-        over = [one + 1 if one > axis else one for one in over] + [axis + 1]
+        over = [other + 1 if other > axis else other for other in over] + [axis + 1]
         mean, variance = tf.nn.moments(grouped, over, keepdims=True)
         normal = tf.reshape((grouped - mean) * tf.math.rsqrt(variance + epsilon), tf.shape(inputs))
         broadcast = [channels if i == axis else 1 for i in range(rank)]

@@ -94,8 +94,8 @@ def n_positive_integers(n: int, value: Any) -> tuple[int, ...]:
     ((3, 3), (3, 4))
     """
     many = isinstance(value, (list, tuple, tf.TensorShape))
-    values = [tf.compat.dimension_value(one) for one in value] if many else [value]
-    numbers = tuple(int(one) for one in values) * (n if len(values) == 1 else 1)
+    values = [tf.compat.dimension_value(size) for size in value] if many else [value]
+    numbers = tuple(int(size) for size in values) * (n if len(values) == 1 else 1)
     if len(numbers) != n or min(numbers, default=1) < 1:
         raise ConfigError(f"value must be {n} positive integers, not {value!r}")
     return numbers

@@ -47,7 +47,7 @@ class _Linear:
         kernel_initializer: Any = None,
     ) -> None:
         tensors = args if isinstance(args, (list, tuple)) else [args]
-        rows, dtype = sum(input_depth(one.shape) for one in tensors), tensors[0].dtype
+        rows, dtype = sum(input_depth(tensor.shape) for tensor in tensors), tensors[0].dtype
         shape = [rows, output_size]
         self._weights = v1.get_variable("kernel", shape, dtype, kernel_initializer)
         zeros = bias_initializer or v1.zeros_initializer()

@@ -117,11 +117,11 @@ class AttentionWrapper(RNNCell):
         nowhere = [m.initial_alignments(batch_size, dtype) for m in self._mechanisms]
         history: list[Any] = [
             tf.TensorArray(
-                dtype, 0, dynamic_size=True, element_shape=one.shape, clear_after_read=False
+                dtype, 0, dynamic_size=True, element_shape=alignment.shape, clear_after_read=False
             )
             if self._history
             else ()
-            for one in nowhere
+            for alignment in nowhere
         ]
         return AttentionWrapperState(
             state,
@@ -136,14 +136,15 @@ class AttentionWrapper(RNNCell):
         made, cell_state = self._cell(self._join(inputs, state.attention), state.cell_state)
         before = state.attention_state if self._is_multi else [state.attention_state]
         looks = [
-            self._compute(mechanism, made, one, layer)
-            for mechanism, one, layer in zip(self._mechanisms, before, self._layers, strict=True)
+            self._compute(mechanism, made, past, layer)
+            for mechanism, past, layer in zip(self._mechanisms, before, self._layers, strict=True)
         ]
         seen, alignments, states = zip(*looks, strict=True)
         history = state.alignment_history if self._is_multi else [state.alignment_history]
         if self._history:
             history = [
-                array.write(state.time, one) for array, one in zip(history, alignments, strict=True)
+                array.write(state.time, alignment)
+                for array, alignment in zip(history, alignments, strict=True)
             ]
         attention = tf.concat(seen, 1)
         following = AttentionWrapperState(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from estimand.compat.module_table import Names, _at
+from estimand.compat.v1.contrib_modules.table.learn import LEARN
 from estimand.compat.v1.contrib_modules.table.networks import NETWORKS
 from estimand.compat.v1.contrib_modules.table.tools import TOOLS
 
@@ -36,4 +37,10 @@ PRIVATE: dict[str, Names] = {
         "_DEFAULT_CLIP_NORM _DEFAULT_LEARNING_RATE _concatenate_context_input",
     )
     | _at("estimand.heads", "_MultiHead=MultiHead"),
+    "framework": _at(
+        "estimand.compat.v1.contrib_modules.framework.audio",
+        "audio_spectrogram decode_wav encode_wav mfcc",
+    ),
+    # Of learn the files had what its modules have: learn_io.pandas_io, basic monitors.
+    "learn": LEARN["learn.io"] | LEARN["learn.monitors"],
 }

@@ -37,9 +37,11 @@ _LAYERS = (
     | _at(
         f"{_HERE}.layers.columns",
         "bucketized_column create_feature_spec_for_parsing crossed_column embedding_column "
-        "input_from_feature_columns one_hot_column real_valued_column shared_embedding_columns "
+        "input_from_feature_columns one_hot_column parse_feature_columns_from_examples "
+        "real_valued_column shared_embedding_columns "
         "sparse_column_with_hash_bucket sparse_column_with_integerized_feature "
-        "sparse_column_with_keys sparse_column_with_vocabulary_file weighted_sparse_column",
+        "sparse_column_with_keys sparse_column_with_vocabulary_file weighted_sparse_column "
+        "weighted_sum_from_feature_columns",
     )
     | _at(
         f"{_HERE}.layers.initializers",

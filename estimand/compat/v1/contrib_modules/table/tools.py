@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from estimand.compat.module_table import Names, _at
+from estimand.compat.v1.contrib_modules.table.learn import LEARN
 
 _HERE = "estimand.compat.v1.contrib_modules"
 LOSSES = _at(
@@ -15,7 +16,9 @@ LOSSES = _at(
 _LOOKUP = _at(
     f"{_HERE}.lookup",
     "index_table_from_file index_table_from_tensor index_to_string_table_from_file "
-    "index_to_string_table_from_tensor",
+    "index_to_string_table_from_tensor "
+    "string_to_index_table_from_file=index_table_from_file "
+    "string_to_index_table_from_tensor=index_table_from_tensor",
 ) | _at(
     "tensorflow",
     "HashTable=lookup.StaticHashTable "
@@ -27,7 +30,7 @@ _LOOKUP = _at(
     "TextFileInitializer=lookup.TextFileInitializer",
 )
 
-TOOLS: dict[str, Names] = {
+TOOLS: dict[str, Names] = LEARN | {
     "cluster_resolver": _at(
         "tensorflow",
         "TPUClusterResolver=distribute.cluster_resolver.TPUClusterResolver "
@@ -121,22 +124,6 @@ TOOLS: dict[str, Names] = {
         "sequence_categorical_column_with_vocabulary_list sequence_numeric_column",
     )
     | _at("estimand.features.layers", "sequence_input_layer"),
-    "learn": _at("estimand", "Experiment RunConfig learn_runner")
-    | _at(f"{_HERE}.learn", "InputFnOps ModeKeys make_export_strategy")
-    | _at("estimand", "NanLossDuringTrainingError")
-    | _at(
-        "estimand.export.receivers",
-        "build_default_serving_input_fn=build_raw_serving_input_receiver_fn "
-        "build_parsing_serving_input_fn=build_parsing_serving_input_receiver_fn",
-    ),
-    "learn.preprocessing": _at(
-        f"{_HERE}.learn_text", "CategoricalVocabulary VocabularyProcessor tokenizer"
-    ),
-    "learn.datasets": _at("estimand.compat.v1.mnist", "load_dataset"),
-    "learn.datasets.mnist": _at(
-        "estimand.compat.v1.mnist", "DataSet Datasets load_mnist read_data_sets"
-    ),
-    "learn.learn_runner": _at("estimand.estimator.lifecycle.learn_runner", "run"),
     "lookup": _LOOKUP,
     "lookup.lookup_ops": _LOOKUP,
     "metrics": _at(
