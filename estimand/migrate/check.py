@@ -13,6 +13,7 @@ from typing import Any
 
 from estimand.compat import detection, old_numpy, old_python
 from estimand.core.errors import InputError
+from estimand.migrate import python2
 from estimand.migrate.hints import hint
 from estimand.migrate.idioms import find_idioms
 from estimand.migrate.names import NameHome, Names
@@ -126,6 +127,7 @@ def check_source(source: str, path: str = "<source>", names: Names | None = None
         for idiom in find_idioms(source_uses, names)
     }
     findings |= set(_of_numpy(source)) | set(_of_python(source))
+    findings |= set(_of_python2(source_uses.tree, report.v1))
     report.findings = sorted(findings, key=lambda finding: (finding.line, finding.text))
     return report
 
@@ -151,6 +153,13 @@ def _of_python(source: str) -> Iterator[Finding]:
         if today:
             advice = f"Python has dropped it; today: {today}"
             yield Finding(node.lineno, ast.unparse(node), Verdict.RUN, advice)
+
+
+def _of_python2(tree: ast.Module, v1: bool) -> Iterator[Finding]:
+    """What is left of Python 2: some of it `estimand run` gives to files of TensorFlow 1."""
+    for one in python2.remnants(tree):
+        verdict = Verdict.RUN if one.given_back and v1 else Verdict.CHANGE
+        yield Finding(one.node.lineno, one.text, verdict, one.advice)
 
 
 def wants_v1(source: str, names: Names) -> bool:

@@ -208,7 +208,7 @@ def _raised_stops(node: ast.AST) -> Iterator[int]:
         yield node.lineno
     if isinstance(node, ast.ExceptHandler) and node.type and stop in ast.unparse(node.type):
         again = (n for n in node.body if isinstance(n, ast.Raise) and n.exc is None)
-        yield from (one.lineno for one in again)
+        yield from (node.lineno for node in again)
 
 
 def _of_pandas(source_uses: SourceUses, names: Names) -> Iterator[Idiom]:

@@ -66,7 +66,7 @@ class Names:
         if supplier is not None:
             module, below = supplier
             return NameHome.SUPPLIED if _has(module, below) else NameHome.NOWHERE
-        if any(path == one or path.startswith(f"{one}.") for one in self._moved):
+        if any(path == moved or path.startswith(f"{moved}.") for moved in self._moved):
             return NameHome.SUPPLIED
         root, _, below = path.partition(".")
         if root == "tensorflow_estimator":

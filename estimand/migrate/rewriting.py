@@ -16,6 +16,7 @@ import numpy as np
 
 from estimand.compat import old_python
 from estimand.compat.old_numpy import ARGUMENTS, numpy_aliases
+from estimand.migrate import python2
 from estimand.migrate.check import Verdict, check_source
 from estimand.migrate.idioms import (
     GENERATOR_METHODS,
@@ -85,6 +86,7 @@ def difference(before: str, after: str, path: str) -> str:
 def _edits(source_uses: SourceUses) -> Iterator[Edit]:
     yield from _numpy(source_uses.tree)
     yield from _python(source_uses.tree)
+    yield from _python2(source_uses.tree)
     yield from _keras_arguments(source_uses)
     yield from _keras_names(source_uses)
 
@@ -122,6 +124,17 @@ def _python(tree: ast.Module) -> Iterator[Edit]:
         today = old_python.written_today(path)
         if today is not None:
             yield _last(node, today.removeprefix(f"{path.partition('.')[0]}."))
+
+
+def _python2(tree: ast.Module) -> Iterator[Edit]:
+    for one in python2.remnants(tree):
+        node = one.node
+        if one.today is None:
+            continue
+        if isinstance(node, ast.Attribute):
+            yield _last(node, one.today)
+        elif isinstance(node, ast.Name) and node.end_col_offset is not None:
+            yield Edit(node.lineno, node.col_offset, node.end_col_offset, one.today)
 
 
 _MOVED_IN_PYTHON = {"collections", "time"}

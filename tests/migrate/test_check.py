@@ -274,6 +274,47 @@ def test_python_2_is_told(names: Names) -> None:
     assert "Python 2" in found[2]
 
 
+def test_remnants_of_python_2_are_named(names: Names) -> None:
+    report = check(
+        """\
+        import tensorflow as tf
+        x = tf.placeholder(tf.float32)
+        import cPickle as pickle; from itertools import izip
+        for i in xrange(3):
+            print(map(int, "12")[i], counts.iteritems(), counts.keys()[0])
+            if counts.has_key(i):
+                raw_input("more?")
+        """,
+        names,
+    )
+    found = changes(report)
+    assert found.keys() == {5, 6}
+    assert "write .items()" in found[5] and "list(counts.keys())" in found[5]
+    assert "i in counts" in found[6]
+    by_run = {one.text: one for one in report.findings if one.verdict is Verdict.RUN}
+    assert {"xrange", "raw_input", "map(...)[...]"} <= by_run.keys()
+    assert "pickle" in by_run["import cPickle as pickle"].advice
+    assert "from itertools import izip" in by_run
+    assert "write range" in by_run["xrange"].advice
+    # A file of TensorFlow 2 is given nothing of it.
+    assert "xrange" in changes(check("import tensorflow as tf\nxrange(tf.rank(1))", names))[2]
+
+
+def test_contrib_learn_runs(names: Names) -> None:
+    report = check(
+        """\
+        import tensorflow as tf
+        from tensorflow.contrib import learn
+        from tensorflow.contrib.learn.python.learn.metric_spec import MetricSpec
+        model = learn.SKCompat(learn.Estimator(model_fn=None))
+        tf.contrib.learn.monitors.ValidationMonitor(input_fn=None)
+        tf.contrib.learn.SVM("id")
+        """,
+        names,
+    )
+    assert changes(report).keys() == {6}
+
+
 def test_what_hints_tell_to_write_is_there(names: Names) -> None:
     told = 0
     for text in HINTS.values():

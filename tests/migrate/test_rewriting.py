@@ -39,6 +39,10 @@ def names() -> Names:
             "import collections; isinstance(x, collections.Mapping)",
             "import collections; isinstance(x, collections.abc.Mapping)",
         ),
+        ("[unicode(i) for i in xrange(3)]", "[str(i) for i in range(3)]"),
+        ("isinstance(x, basestring)", "isinstance(x, (str, bytes))"),
+        ("from six.moves import xrange\nxrange(3)", "from six.moves import xrange\nxrange(3)"),
+        ("d.iteritems(), six.iteritems(d)", "d.items(), six.iteritems(d)"),
         ("import inspect; inspect.getargspec(f)", "import inspect; inspect.getargspec(f)"),
         ("tf.keras.optimizers.Adam(lr=0.1)", "tf.keras.optimizers.Adam(learning_rate=0.1)"),
         (
