@@ -2,15 +2,17 @@
 
     python bench/large_tables.py --optimizer keras_adam --rows 2000000 --servers 2
 
-Starts a cluster on this machine, trains, saves, exports, and trains on from the checkpoint in a
-second cluster. Bytes are those of the connections of chief and worker; memory is the peak of each
-process during the phase, beyond what it had when TensorFlow had been imported.
+Starts a cluster on this machine, trains, saves, evaluates on the servers, exports, and trains on
+from the checkpoint in a second cluster. Bytes are those of the connections of chief and worker;
+memory is the peak of each process during the phase, beyond what it had when TensorFlow had been
+imported.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import socket
@@ -20,11 +22,13 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 _MB = 1e6
 _BATCH = 256
+_EVALUATED = 20  # batches
 _SECONDS_BETWEEN_COUNTS = 0.2
 _OPTIMIZERS = ("v1_adam", "v1_adagrad", "keras_adam", "keras_adagrad")
 
@@ -162,7 +166,9 @@ def _take_part(options: argparse.Namespace) -> None:
     time.sleep(5)  # until the others have imported TensorFlow
     phases = Phases(options.folder)
     hooks = [_watch(phases, options.steps)]
-    listeners = [_listen(phases)]
+    # As a `master` does it: in the chief, while the servers have the variables.
+    evaluate = functools.partial(estimator.evaluate, lambda: _input(options.rows), steps=_EVALUATED)
+    listeners = [_listen(phases, evaluate)]
     estimator.train(
         lambda: _input(options.rows),
         hooks=hooks,
@@ -197,7 +203,7 @@ def _watch(phases: Phases, steps: int) -> Any:
     return Watch()
 
 
-def _listen(phases: Phases) -> Any:
+def _listen(phases: Phases, evaluate: Callable[[], Any]) -> Any:
     import estimand as est
 
     class Listener(est.CheckpointSaverListener):
@@ -208,6 +214,8 @@ def _listen(phases: Phases) -> Any:
         def after_save(self, session: Any, global_step_value: int) -> None:
             del session, global_step_value
             phases.end("save")
+            evaluate()
+            phases.end("evaluate", _EVALUATED)
 
     return Listener()
 

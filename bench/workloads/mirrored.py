@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from environments import PROJECT
 from turns import Turns
-from workload import Contestant, Measure, Workload
+from workload import Contestant, Measure, Target, Workload
 
 from workloads import dnn
 
 _GLOBAL_BATCH = 256
 _SIZES = (128, 512, 512, 10)
 _STEPS_PER_LOOK = 20
+_CPU = "cpu_seconds_per_unit"
 
 
 def one_device(turns: Turns) -> None:
@@ -72,7 +73,11 @@ WORKLOAD = Workload(
     title="Mirrored on two logical CPUs, 128 - 512 - 512 - 10",
     contestants=[Contestant(_ONE, PROJECT, one_device), Contestant(_TWO, PROJECT, two_replicas)],
     baseline=[_ONE],
-    measures=[Measure(unit="steps/s")],
+    measures=[
+        Measure(unit="steps/s"),
+        Measure(_CPU, "processor time", "s/step", "share"),
+    ],
+    targets=[Target(_TWO, [_ONE], at_most=1.3, measure=_CPU)],
     rounds=12,
     quick_rounds=5,
 )

@@ -13,7 +13,8 @@ from typing import TextIO
 
 from estimand.cluster.description import ClusterDescription, Task
 from estimand.cluster.output import Labels, Lines, wants_colour
-from estimand.cluster.places import AnyChild, Here, Place
+from estimand.cluster.places import AnyChild, LocalMachine, Place
+from estimand.core.errors import ClusterError
 from estimand.core.tf_config import TaskType
 
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -49,7 +50,7 @@ class LocalJob:
     restarts: int = 0
     grace_secs: float = 30.0
     log_dir: str | None = None
-    place: Place = field(default_factory=Here)
+    place: Place = field(default_factory=LocalMachine)
     _running: dict[Task, _Running] = field(default_factory=dict)
     _failures: dict[Task, int] = field(default_factory=dict)
     _ended: set[Task] = field(default_factory=set)
@@ -133,7 +134,14 @@ class LocalJob:
             return True  # the loop sees to it
         if lost:
             self._say(f"The machine of {', '.join(map(str, lost))} is lost: another is looked for.")
-            self._configs = self.place.tf_configs(self.cluster)
+            try:
+                self._configs = self.place.tf_configs(self.cluster)
+            except ClusterError as error:
+                if not self._can_be_spared(task, code):
+                    raise
+                self._say(str(error))
+                del self._configs[task]
+                return True
         for restarted in again:
             self._ended.discard(restarted)
             self._start(restarted)

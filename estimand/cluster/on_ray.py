@@ -67,6 +67,7 @@ class OnRay:
                 try:
                     found[task] = self._ray.get(answer, timeout=_SECONDS_FOR_ROOM)
                 except self._ray.exceptions.GetTimeoutError:
+                    self._ray.kill(self._hosts.pop(task))
                     raise self._no_room(len(tasks)) from None
                 except self._ray.exceptions.RayActorError:
                     self._ray.kill(self._hosts.pop(task))  # it may only be out of reach

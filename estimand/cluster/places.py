@@ -44,7 +44,7 @@ class Place(Protocol):
     def start(self, task: Task, command: Sequence[str], environ: Mapping[str, str]) -> AnyChild: ...
 
 
-class Here:
+class LocalMachine:
     """Processes of this machine.
 
     Attributes:
@@ -56,7 +56,7 @@ class Here:
         self._modules = modules if ForkServer.is_possible() else ()
         self._server: ForkServer | None = None
 
-    def __enter__(self) -> Here:
+    def __enter__(self) -> LocalMachine:
         self._guard = Guard()
         return self
 

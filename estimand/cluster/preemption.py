@@ -27,7 +27,7 @@ _SECONDS_BETWEEN_LOOKS = 1.0
 _log = logging.getLogger("tensorflow")
 
 
-class Leaving:
+class PreemptionNotice:
     """Of a server: whether it was told to end. A second signal ends it at once."""
 
     def __init__(self, note: str) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from estimand.cluster.addresses import Cluster, addresses_of, answers, split_address
 from estimand.cluster.description import Task
-from estimand.cluster.preemption import Leaving
+from estimand.cluster.preemption import PreemptionNotice
 from estimand.cluster.silent_connections import silent_ones_ended
 from estimand.cluster.strategy import cluster_for_tensorflow
 from estimand.cluster.worker_addresses import announce, retract
@@ -35,6 +35,8 @@ _SECONDS_TO_TELL = 20.0
 _SECONDS_BETWEEN_LOOKS = 0.2
 _SECONDS_BETWEEN_CALLS = 5.0
 _SECONDS_THE_CHIEF_MAY_BE_QUIET = 10.0
+_INTRA = "TF_NUM_INTRAOP_THREADS"  # TensorFlow reads it where nothing else is said
+_WORKERS_THAT_NOBODY_NAMED = 32
 
 _log = logging.getLogger("tensorflow")
 
@@ -62,14 +64,14 @@ def serve(
     [chief] = [task for task in addresses if task.role in (TaskType.CHIEF, TaskType.MASTER)]
     _log.info("%s serves at %s.", me, address)
     watch = ChiefWatch(chief, addresses[chief], timeout, record_is_new)
-    leaving = Leaving(leaving_note(me, address))
+    notice = PreemptionNotice(leaving_note(me, address))
     findable = _Findable(config, me, address)
     with (
-        leaving.noticed() if me.role == TaskType.PS else contextlib.nullcontext(),
+        notice.noticed() if me.role == TaskType.PS else contextlib.nullcontext(),
         silent_ones_ended(config._cluster, me),
     ):
         while not (was_told(me, address) or watch.has_ended()):
-            if leaving.told and not answers(addresses[chief]):
+            if notice.told and not answers(addresses[chief]):
                 _log.warning("%s was told to end, and %s has saved and left.", me, chief)
                 forget_farewell(me, address)
                 sys.exit(128 + signal.SIGTERM)
@@ -213,7 +215,7 @@ def _start(config: Any, me: Task, address: str) -> Any:
             job_name=me.role,
             task_index=me.index,
             protocol="grpc",
-            config=_server_config(config),
+            config=_server_config(config, me),
         )
     except tf.errors.OpError as error:
         raise ClusterError(
@@ -222,14 +224,39 @@ def _start(config: Any, me: Task, address: str) -> Any:
         ) from error
 
 
-def _server_config(config: Any) -> Any:
-    """The user's; with threads enough for every worker to wait at the same time."""
+def _server_config(config: Any, me: Task) -> Any:
+    """The user's; with threads enough for every worker to wait at the same time.
+
+    Each process of one machine has its share of the cores. All with all of them, they cost a fifth
+    more: threads are woken for parts of an op that are done before another core is free.
+    """
     import tensorflow as tf
 
     proto = tf.compat.v1.ConfigProto()
     if config._session_config is not None:
         proto.CopyFrom(config._session_config)
+    cores = _cores()
     needed = config.num_worker_replicas + 1
-    if not proto.inter_op_parallelism_threads and (os.cpu_count() or 1) < needed:
+    if config._min_workers is not None and me.role == TaskType.PS:
+        needed += _WORKERS_THAT_NOBODY_NAMED
+    if not proto.inter_op_parallelism_threads and cores < needed:
         proto.inter_op_parallelism_threads = needed
+    beside = _at_work_beside(config._cluster, me)
+    if not proto.intra_op_parallelism_threads and _INTRA not in os.environ and beside > 1:
+        proto.intra_op_parallelism_threads = max(1, cores // beside)
     return proto
+
+
+def _at_work_beside(cluster: Cluster, me: Task) -> int:
+    """How many processes compute on this machine, itself included."""
+    hosts = {task: split_address(where)[0] for task, where in addresses_of(cluster).items()}
+    return sum(
+        host == hosts[me] and task.role in (TaskType.WORKER, TaskType.PS)
+        for task, host in hosts.items()
+    )
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,8 +1,8 @@
 """Where the workers of a cluster with parameter servers are, which may come late, leave, and move.
 
-`TF_CONFIG` names all that may come, and by "min_workers" how many have to be there to begin. One
-that has been moved to another machine is told its new address by its own `TF_CONFIG`; it leaves it
-in the model_dir, where the chief finds it.
+`TF_CONFIG` names workers, and by "min_workers" how many have to be there to begin. One that has
+been moved to another machine, or that nobody has named, is told its address by its own `TF_CONFIG`;
+it leaves it in the model_dir, where the chief finds it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class WorkerAddresses:
 
     Attributes:
       listed: those of `TF_CONFIG`.
-      model_dir: where workers leave other ones; None: they stay where they are.
+      model_dir: where workers leave other ones; None: they stay where they are, and none comes.
     """
 
     listed: Mapping[int, str]
@@ -34,12 +34,16 @@ class WorkerAddresses:
 
     def now(self) -> dict[int, str]:
         told = {} if self.model_dir is None else announced(self.model_dir)
-        return {number: told.get(number, where) for number, where in self.listed.items()}
+        return {**self.listed, **told}
+
+    def numbers(self) -> Collection[int]:
+        return self.now().keys()
 
     def there(self, numbers: Collection[int]) -> dict[int, str]:
         """Those among `numbers` that answer."""
         known = self.now() if numbers else {}
-        return {number: known[number] for number in numbers if takes_part(known[number])}
+        asked = {number: known[number] for number in numbers if number in known}
+        return {number: where for number, where in asked.items() if takes_part(where)}
 
 
 def announce(model_dir: str, number: int, address: str) -> None:

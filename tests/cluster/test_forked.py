@@ -16,7 +16,7 @@ import pytest
 from estimand.cli import forkable
 from estimand.cluster import forked
 from estimand.cluster.forked import ForkServer
-from estimand.cluster.places import Here
+from estimand.cluster.places import LocalMachine
 from estimand.cluster.processes import Guard
 from tests.cluster.test_launch import PATIENCE, is_running, wait_until_gone
 
@@ -238,7 +238,7 @@ def test_launcher_killed_hard_leaves_nobody_behind(tmp_path: Path) -> None:
 def test_the_server_ends_with_the_job(tmp_path: Path) -> None:
     script = tmp_path / "program.py"
     script.write_text("import tensorflow")
-    with Here(MODULES) as place:
+    with LocalMachine(MODULES) as place:
         child = place.start(None, [sys.executable, str(script)], {})  # type: ignore[arg-type]
         assert isinstance(child, forked.ForkedChild)
         assert Watched(child).code() == 0

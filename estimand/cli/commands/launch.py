@@ -94,7 +94,7 @@ def _run(
 ) -> int:
     from estimand.cli.forkable import modules_to_import
     from estimand.cluster.local_job import LocalJob
-    from estimand.cluster.places import Here, Place
+    from estimand.cluster.places import LocalMachine, Place
 
     if options["log_dir"]:
         os.makedirs(options["log_dir"], exist_ok=True)
@@ -103,7 +103,7 @@ def _run(
 
         place: Place = OnRay(options["ray"])
     else:
-        place = Here(() if options["v1"] else modules_to_import(script))
+        place = LocalMachine(() if options["v1"] else modules_to_import(script))
     command = [sys.executable, *_program(script, arguments, options["v1"])]
     job = LocalJob(
         cluster,

@@ -8,8 +8,9 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+import weakref
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Protocol
 
 import tensorflow as tf
 
@@ -20,8 +21,15 @@ _SECONDS_BETWEEN_LOOKS = 2.0
 
 _log = logging.getLogger("tensorflow")
 
-# Of the workers with these numbers, those that are there, and at which address.
-WhoIsThere = Callable[[Collection[int]], Mapping[int, str]]
+
+class Roll(Protocol):
+    """Who may take part."""
+
+    def numbers(self) -> Collection[int]:
+        """Of all workers that are known of by now, also of those that have never been there."""
+
+    def there(self, numbers: Collection[int]) -> Mapping[int, str]:
+        """Those of them that are there, and at which address."""
 
 
 def strategy_with(
@@ -43,14 +51,12 @@ def strategy_with(
         return tf.distribute.ParameterServerStrategy(resolver, variable_partitioner)
 
 
-def coordinator_of(
-    strategy: tf.distribute.ParameterServerStrategy, who_is_there: WhoIsThere
-) -> Any:
+def coordinator_of(strategy: tf.distribute.ParameterServerStrategy, roll: Roll) -> Any:
     """The one that hands work to the workers that are there."""
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     cluster = coordinator._cluster
     if not isinstance(cluster.failure_handler, Attendance):
-        attendance = Attendance(cluster.failure_handler, len(cluster.workers), who_is_there)
+        attendance = Attendance(cluster.failure_handler, cluster, roll)
         for owner in (cluster, *cluster.workers):
             owner.failure_handler = attendance
     return coordinator
@@ -66,18 +72,20 @@ class Attendance:
 
     That one takes lost workers back all at once, at their old addresses, and waits for them with a
     lock in its hands that ending the process needs as well. This one takes a lost worker out of the
-    cluster, and takes in whoever is there, also one that has not been there before.
+    cluster, and takes in whoever is there, also one that has not been there before, nor was named
+    when the cluster was made.
     """
 
-    def __init__(self, original: Any, count: int, who_is_there: WhoIsThere) -> None:
-        self._original, self._who_is_there = original, who_is_there
+    def __init__(self, original: Any, cluster: Any, roll: Roll) -> None:
+        self._original, self._cluster, self._roll = original, cluster, roll
         # The thread of the original waits for this, which from now on happens at the end only.
         self._end_of_original = original._cluster_due_for_update_or_finish
         original._cluster_due_for_update_or_finish = threading.Event()
         original._worker_up_cond = _NothingToWaitFor()
         self._server_def = original._server_def
-        self._all = frozenset(range(count))
         self._lost: set[int] = set()
+        self._held: weakref.WeakSet[_OnEachWorker] = weakref.WeakSet()
+        self._growing = threading.Lock()
         self._error: Exception | None = None
         self._over = False
         self._changed = threading.Condition()
@@ -141,9 +149,9 @@ class Attendance:
         self._connect(staying)
         with self._changed:
             self._lost -= lost
-        coming = self._who_is_there(self._all - staying.keys())
+        coming = self._roll.there(frozenset(self._roll.numbers()) - staying.keys())
         # TensorFlow waits for all of them: one that is about to be noticed as lost must be first.
-        if coming and self._who_is_there(staying).keys() == staying.keys():
+        if coming and self._roll.there(staying).keys() == staying.keys():
             self._connect({**staying, **coming})
 
     def _connect(self, workers: dict[int, str]) -> None:
@@ -158,10 +166,29 @@ class Attendance:
             changed.cluster.job.add(name=_WORKERS, tasks=workers)
         _update(changed)
         for number in sorted(workers.keys() - self._addresses().keys()):
+            self._employ(number)
             _log.info("worker %d at %s takes part.", number, workers[number])
         with self._changed:
             self._server_def = changed
             self._changed.notify_all()
+
+    def on_each_worker(self, make: Callable[[int], Callable[[], Any]]) -> _OnEachWorker:
+        """What each worker's function returns there: those of today, and whoever comes."""
+        with self._growing:
+            made = _OnEachWorker(make, self._cluster.workers)
+            self._held.add(made)
+        return made
+
+    def _employ(self, number: int) -> None:
+        """Have a worker that was not named fetch work as the others do."""
+        with self._growing:
+            if number in {worker.worker_index for worker in self._cluster.workers}:
+                return
+            worker = _newcomer(number, self._cluster)
+            for held in self._held:
+                held.add(worker)
+            self._cluster.workers.append(worker)
+        worker.begin.set()
 
     def _note(self, error: Exception) -> None:
         """Of a worker: it is tried again. Of a server: whoever waits for a worker is told."""
@@ -191,15 +218,44 @@ class _NothingToWaitFor:
     def wait(self, timeout: float) -> None: ...
 
 
-def on_each_worker(coordinator: Any, makers: Sequence[Callable[[], Any]]) -> Any:
-    """What each worker's own function returns there, as an argument for scheduled functions.
+class _OnEachWorker(tf.distribute.coordinator.PerWorkerValue):
+    """A value for each worker, by its number, and a function that makes one for another."""
 
-    Called again when a worker has come back. `create_per_worker_dataset` does the same with
-    one function for all, which cannot know on which worker it is, nor read a share of the input.
+    def __init__(self, make: Callable[[int], Callable[[], Any]], workers: Collection[Any]) -> None:
+        self._make = make
+        self._values: dict[int, Any] = {}
+        for worker in workers:
+            self.add(worker)
+        by_number = self._values
+        super().__init__(by_number.values())  # which makes a tuple of them
+        self._values = by_number
+
+    def add(self, worker: Any) -> None:
+        number = worker.worker_index
+        self._values[number] = worker.create_resource(self._make(number))
+
+
+def _newcomer(number: int, cluster: Any) -> Any:
+    """A worker as those that TensorFlow has made, which does nothing before it is told to begin."""
+
+    class Newcomer(type(cluster.workers[0])):  # type: ignore[misc]
+        begin = threading.Event()
+
+        def _process_queue(self) -> None:
+            self.begin.wait()  # until it has what each worker has
+            super()._process_queue()
+
+    return Newcomer(number, f"/job:{_WORKERS}/replica:0/task:{number}", cluster)
+
+
+def on_each_worker(coordinator: Any, make: Callable[[int], Callable[[], Any]]) -> Any:
+    """What a function of each worker returns there, as an argument for scheduled functions.
+
+    `make` gives the function for the number of a worker. It is called again when a worker has come
+    back. `create_per_worker_dataset` does the same with one function for all, which cannot know on
+    which worker it is, nor read a share of the input.
     """
-    workers = coordinator._cluster.workers
-    values = [w.create_resource(make) for w, make in zip(workers, makers, strict=True)]
-    return tf.distribute.coordinator.PerWorkerValue(tuple(values))
+    return coordinator._cluster.failure_handler.on_each_worker(make)
 
 
 def has_answer(scheduled: Any) -> bool:

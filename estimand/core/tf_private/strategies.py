@@ -10,8 +10,25 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.interpreter.swapping import Swap, swapped
+from estimand.core.tf_private.execution import eager_mode
 
 _KERAS_SETTINGS = ("dtype_policy", "floatx", "image_data_format", "epsilon")
+
+
+def order_collectives_of(strategy: tf.distribute.Strategy) -> None:
+    """Give the launchers of collectives the token that orders what they launch in functions.
+
+    They have none if the strategy was made where nothing is executed eagerly, inside of a `Graph`
+    or after `disable_eager_execution()`, and look for it all the same when they are used elsewhere.
+    """
+    from tensorflow.python.ops.resource_variable_ops import ResourceVariable
+
+    for name in ("_cross_device_ops", "_host_cross_device_ops", "_collective_ops"):
+        ways = getattr(strategy.extended, name, None)
+        for launcher in getattr(ways, "_launchers", ()):
+            if launcher._ordering_token is None:
+                with eager_mode(), tf.device(launcher._device):
+                    launcher._ordering_token = ResourceVariable(0.0)
 
 
 @contextlib.contextmanager

@@ -13,22 +13,21 @@ used by ops above that level only, so bundles never wait for each other in a cir
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.compat.v1 import GraphDef, NodeDef
 
-from estimand.engine.distributed import placing
+from estimand.engine.distributed import arrivals, packing, placing
 from estimand.engine.distributed.lookups import each_row_once, full, op_of, spec_in
 
 _WORKER = ""
-_WORD = tf.int32
+_ARRIVED = "arrived"
 # Beyond this, copying a tensor costs more than a message of its own.
 _MOST_BYTES = 1 << 18
 _READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape")
-_TYPES = (tf.float32, tf.int32, tf.int64, tf.float64)
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,8 @@ def bundled(part: GraphDef, graph: tf.Graph, servers: Mapping[str, str]) -> Grap
         source = places.get(op_of(tensor), _WORKER)
         bundles[_Way(source, target, level)].append(tensor)
     several = {way: tensors for way, tensors in bundles.items() if len(tensors) > 1}
-    _put_in(smaller, several, places, spec_of)
+    messages = _put_in(smaller, several, places, spec_of)
+    arrivals.wait_for(smaller, messages, places)
     return smaller
 
 
@@ -139,13 +139,22 @@ def _levels(
             (earliest.get(s, 0) + (places.get(s, _WORKER) != places[name]) for s in sources),
             default=0,
         )
+    last = max((earliest[n] for n in order if _is_told(nodes[n], places)), default=0)
     latest: dict[str, int] = {}
     for name in reversed(order):
-        level = latest.setdefault(name, earliest[name])  # where nobody waits for it
+        # Where nobody waits for it; what the worker is told comes with the last message to it.
+        alone = max(earliest[name], last if places[name] == _WORKER else 0)
+        level = latest.setdefault(name, alone)
         for source in {op_of(tensor) for tensor in nodes[name].input} & nodes.keys():
             before = level - (places[source] != places[name])
             latest[source] = min(before, latest.get(source, before))
     return latest
+
+
+def _is_told(node: NodeDef, places: Mapping[str, str]) -> bool:
+    """Whether it runs at the worker, and takes what comes from a server."""
+    sources = {places.get(op_of(tensor), _WORKER) for tensor in _data_inputs(node)}
+    return places[node.name] == _WORKER and bool(sources - {_WORKER})
 
 
 def _goes_alone(tensor: str, nodes: Mapping[str, NodeDef], spec_of: _SpecOf) -> bool:
@@ -153,7 +162,7 @@ def _goes_alone(tensor: str, nodes: Mapping[str, NodeDef], spec_of: _SpecOf) -> 
     if op_of(tensor) in nodes and nodes[op_of(tensor)].op == "Const":
         return True  # TensorFlow makes it where it is used
     spec = spec_of(tensor)
-    if spec is None or spec.dtype not in _TYPES or spec.shape.rank is None:
+    if spec is None or spec.dtype not in packing.TYPES or spec.shape.rank is None:
         return True
     sizes = spec.shape.as_list()
     if 0 in sizes or sizes.count(None) > 1:
@@ -166,7 +175,8 @@ def _put_in(
     bundles: Mapping[_Way, Sequence[str]],
     places: Mapping[str, str],
     spec_of: _SpecOf,
-) -> None:
+) -> dict[str, str]:
+    """Also says for each server which op the first bundle from the worker arrives at."""
     instead: dict[tuple[str, str], str] = {}  # by the tensor and where it is used
     added: list[Any] = []
     for number, (way, tensors) in enumerate(bundles.items()):
@@ -180,6 +190,8 @@ def _put_in(
         del node.input[:]
         node.input.extend(inputs)
     part.node.extend(added)
+    from_worker = [(way.level, n, way.target) for n, way in enumerate(bundles) if not way.source]
+    return {to: f"estimand_bundle_{n}/{_ARRIVED}" for _, n, to in sorted(from_worker, reverse=True)}
 
 
 def _bundle(way: _Way, specs: Sequence[tf.TensorSpec]) -> tuple[Any, list[str]]:
@@ -189,39 +201,10 @@ def _bundle(way: _Way, specs: Sequence[tf.TensorSpec]) -> tuple[Any, list[str]]:
             tf.compat.v1.placeholder(s.dtype, s.shape, name=f"in_{i}") for i, s in enumerate(specs)
         ]
         with tf.device(way.source):
-            joined = _joined(given)
+            joined = packing.joined(given)
         with tf.device(way.target):
-            outputs = _apart(joined, specs)
+            outputs = packing.apart(tf.identity(joined, _ARRIVED), specs)
         return graph.as_graph_def(), [t.name.removesuffix(":0") for t in outputs]
-
-
-def _joined(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    words = [tf.reshape(tf.bitcast(tf.reshape(t, [-1]), _WORD), [-1]) for t in tensors]
-    sizes = [tf.stack([tf.size(w) for w in words])] if _need_sizes(tensors) else []
-    return tf.concat([*sizes, *words], 0)
-
-
-def _apart(joined: tf.Tensor, specs: Sequence[tf.TensorSpec]) -> list[tf.Tensor]:
-    count = len(specs)
-    if _need_sizes(specs):
-        sizes = tf.concat([[count], joined[:count]], 0)
-        words = tf.split(joined, sizes, num=count + 1)[1:]
-    else:
-        words = tf.split(
-            joined, [s.shape.num_elements() * s.dtype.size // _WORD.size for s in specs]
-        )
-    return [_from_words(w, s) for w, s in zip(words, specs, strict=True)]
-
-
-def _from_words(words: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
-    if spec.dtype.size > _WORD.size:
-        words = tf.reshape(words, [-1, spec.dtype.size // _WORD.size])
-    shape = [-1 if size is None else size for size in spec.shape]
-    return tf.reshape(tf.bitcast(words, spec.dtype), shape)
-
-
-def _need_sizes(specs: Iterable[Any]) -> bool:
-    return any(not s.shape.is_fully_defined() for s in specs)
 
 
 def _renamed(definition: Any, prefix: str, given: Mapping[str, str]) -> Iterator[Any]:

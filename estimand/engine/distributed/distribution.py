@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.core import tf_private
 from estimand.core.spec import EstimatorSpec
 from estimand.engine.distributed import collectives, inputs, merging, parameter_servers, replicas
 from estimand.engine.distributed.lookahead import LookaheadFeeder
@@ -42,6 +43,7 @@ class Replicated(Distribution):
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         super().__init__()
         self.strategy = strategy
+        tf_private.order_collectives_of(strategy)
         self.replicas = replicas.local_replicas(strategy)
         if replicas.workers(strategy) > 1:
             self.team = SeveralProcesses(strategy)

@@ -46,8 +46,7 @@ class Servers(VariableMaker):
     @functools.cached_property
     def coordinator(self) -> Any:
         """Hands work to the workers that are there."""
-        who_is_there = addresses_of_workers(self.strategy).there
-        return tf_private.coordinator_of(self.strategy, who_is_there)
+        return tf_private.coordinator_of(self.strategy, addresses_of_workers(self.strategy))
 
     def present(self) -> frozenset[int]:
         """The numbers of the workers that take part now."""

@@ -87,13 +87,18 @@ class WorkersInput(BatchSource):
             tf.TensorSpec([], tf.float64),
             [tf.TensorSpec([], tf.resource) for _ in tables],
         )
-        makers = [
-            functools.partial(
-                _start, number, as_graph(p, input_fn), p.element_spec, tables, prepare_worker
+        graphs = [as_graph(p, input_fn) for p in pipelines]
+        nothing = as_graph(pipelines[0].take(0), input_fn)
+
+        def start(number: int) -> Callable[[], Any]:
+            """One that nobody had named reads a share once more, if the shares have no end."""
+            share = number % len(graphs)
+            graph = graphs[share] if self.endless or share == number else nothing
+            return functools.partial(
+                _start, number, graph, pipelines[share].element_spec, tables, prepare_worker
             )
-            for number, p in enumerate(pipelines)
-        ]
-        self.iterators = tf_private.on_each_worker(servers.coordinator, makers)
+
+        self.iterators = tf_private.on_each_worker(servers.coordinator, start)
 
     @functools.cached_property
     def _own(self) -> Feeder:

@@ -8,6 +8,7 @@ when the last one is done, nobody is at work, and hooks and checkpoints find eve
 from __future__ import annotations
 
 import collections
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -103,7 +104,7 @@ class ServedProgram:
         The latter happens only after a worker was lost, whose block another one did again.
         """
         iterator, worker, tables = source
-        step = self.trace.global_step
+        step, step_after = self.trace.global_step, self._step_after
 
         def batch_for(index: tf.Tensor) -> Any:
             """None is taken from the input that is not used: it would be lost."""
@@ -119,9 +120,8 @@ class ServedProgram:
         def body(index: tf.Tensor, batch: Any, _: tf.Tensor, __: tf.Tensor) -> tuple[Any, ...]:
             element = iterator.get_next() if feeder.endless else batch.get_value()
             following = batch_for(index + 1)
-            # Before this step, so that nobody has to wait for it.
-            reached = tf.cast(step.read_value(), tf.int64) + 1
-            result = self._place([self._result], feeder, element, tables)[0]
+            fetches = [self._result, step_after]
+            result, reached = self._place(fetches, feeder, element, tables)
             return index + 1, following, reached, result
 
         none = tf.constant(0)
@@ -130,6 +130,12 @@ class ServedProgram:
         done, _, reached, result = tf.while_loop(go_on, body, start, parallel_iterations=1)
         ended = (done < count) & (reached < limit)
         return self._answer(done, ended, worker, result)
+
+    @functools.cached_property
+    def _step_after(self) -> tf.Tensor:
+        """By the step before, which is sent with all that a step reads: nobody waits for it."""
+        with tf.init_scope(), self.trace.as_default():
+            return tf.cast(self.trace.global_step.read_value(), tf.int64) + 1
 
     # One step, with whatever is fetched beside it
 

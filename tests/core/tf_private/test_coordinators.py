@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,6 +45,26 @@ class Original:
             raise error
 
 
+class Worker:
+    """What is used of TensorFlow's: a thread that fetches work, and what was made on it."""
+
+    def __init__(self, number: int, device: str, cluster: Any) -> None:
+        self.worker_index, self.device = number, device
+        self.made: list[str] = []
+        self.at_work: list[str] = []
+        threading.Thread(target=self._process_queue, daemon=True).start()
+
+    def _process_queue(self) -> None:
+        self.at_work += self.made
+
+    def create_resource(self, make: Callable[[], str]) -> tf.distribute.coordinator.RemoteValue:
+        class Made(tf.distribute.coordinator.RemoteValue):
+            fetch = get = lambda self: None
+
+        self.made.append(make())
+        return Made()
+
+
 class Cluster:
     """Who is there, and whom TensorFlow was told of."""
 
@@ -54,10 +75,13 @@ class Cluster:
         monkeypatch.setattr(coordinators, "_SECONDS_BETWEEN_LOOKS", 0.01)
         monkeypatch.setattr(coordinators, "_update", self._update)
         self.original = Original({n: there[n] for n in members})
-        self.attendance = Attendance(self.original, 3, self._who_is_there)
-
-    def _who_is_there(self, numbers: Any) -> dict[int, str]:
-        return {n: self.there[n] for n in numbers if n in self.there}
+        named = [Worker(n, DEVICE.format(n), self) for n in range(3)]
+        self.tensorflows = SimpleNamespace(workers=named)
+        roll: Any = SimpleNamespace(
+            numbers=lambda: {0, 1, 2, *self.there},
+            there=lambda numbers: {n: self.there[n] for n in numbers if n in self.there},
+        )
+        self.attendance = Attendance(self.original, self.tensorflows, roll)
 
     def _update(self, server_def: Any) -> None:
         if self.error is not None:
@@ -125,6 +149,27 @@ def test_one_that_was_never_there_joins(cluster) -> None:
     assert workers.comes_to(0)
     workers.there[2] = "c:1"
     assert workers.comes_to(0, 2)
+
+
+def test_one_that_nobody_had_named_joins_with_all_that_each_worker_has(cluster) -> None:
+    workers = cluster({0: "a:1"}, [0])
+    held = workers.attendance.on_each_worker(lambda number: lambda: f"input {number}")
+    assert [worker.made for worker in workers.tensorflows.workers] == [
+        ["input 0"], ["input 1"], ["input 2"]]  # fmt: skip
+    workers.there[70] = "d:1"
+    assert workers.comes_to(0, 70)
+    *_, newcomer = workers.tensorflows.workers
+    assert newcomer.device == DEVICE.format(70)
+    end = time.monotonic() + SECONDS
+    while newcomer.at_work != ["input 70"]:  # it had not begun before
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    assert held._values.keys() == {0, 1, 2, 70}
+    del workers.there[70]
+    workers.loses(70)
+    assert workers.comes_to(0)
+    workers.there[70] = "e:1"  # as any other now
+    assert workers.comes_to(0, 70) and len(workers.tensorflows.workers) == 4
 
 
 def test_the_last_worker_may_be_lost(cluster) -> None:

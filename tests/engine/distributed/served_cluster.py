@@ -91,6 +91,14 @@ class Cluster:
         """To another address, of which only those learn that are started from now on."""
         self._cluster[role][index] = f"{self._host(role, index)}:{free_ports(1)[0]}"
 
+    def start_unnamed_worker(self, index: int) -> None:
+        """One of which nobody else was told, and which knows of no other."""
+        known = self._cluster["worker"]
+        self._cluster["worker"] = {index: f"{LOOPBACK}:{free_ports(1)[0]}"}
+        self.start("worker", index)
+        self.unnamed = self._cluster["worker"][index]
+        self._cluster["worker"] = known
+
     def start(self, role: str, index: int = 0, **changed) -> None:
         self._settings |= changed
         task = {"type": role, "index": index}
@@ -134,7 +142,9 @@ class Cluster:
 
     def wait_until_takes_part(self, index: int) -> None:
         """A worker that came later, or back."""
-        self.wait_for_log("chief", f"worker {index} at {self._cluster['worker'][index]} takes part")
+        named = self._cluster["worker"]
+        address = named[index] if index < len(named) else self.unnamed
+        self.wait_for_log("chief", f"worker {index} at {address} takes part")
 
     def ends_well(self) -> None:
         codes = {task: self.exit_code(*task) for task in self.ids}

@@ -115,8 +115,8 @@ def source_of_bundled(definition, tensor: str) -> str:
     while node.op != "SplitV":
         tensor = node.input[0]
         node = nodes[tensor.split(":")[0]]
-    joined = nodes[node.input[0]]
-    node = nodes[joined.input[int(tensor.split(":")[1] if ":" in tensor else 0)]]
+    joined = nodes[nodes[node.input[0]].input[0]]  # before its arrival
+    node = nodes[joined.input[int(tensor.split(":")[1] if ":" in tensor else 0)].split(":")[0]]
     while node.name.startswith("estimand_bundle"):
         node = nodes[node.input[0].split(":")[0]]
     return node.name
@@ -214,3 +214,26 @@ def test_gradients_of_a_row_are_added_up_before_they_are_sent():
     assert nodes["whole"].device == _HERE
     assert nodes["whole/rows"].device == ""
     assert nodes["whole"].input[1].split(":")[0] not in ("ids", "Reshape")
+
+
+def test_what_needs_nothing_of_the_worker_waits_for_its_message():
+    """As a count of steps does, which may go up only if there is a batch."""
+
+    class Counting(Step):
+        def _build(self):
+            counted = tf.raw_ops.AssignAddVariableOp(
+                resource=self.handles[4], value=tf.constant(1.0, tf.float64)
+            )
+            outputs = super()._build()
+            with tf.control_dependencies([counted]):
+                return [*outputs, tf.identity(outputs[0], name="counted")]
+
+    step = Counting()
+    joined = bundled(step.definition, step.graph, ON_ONE_SERVER)
+    nodes = {node.name: node for node in joined.node}
+    [count] = [node for node in nodes.values() if node.op == "AssignAddVariableOp"]
+    [message] = [nodes[name[1:]] for name in count.input if name.startswith("^estimand_bundle")]
+    assert message.name.endswith("/arrived") and message.device == _HERE
+    ids = [3, 3, 9, 0]
+    for one, other in zip(step.run(joined, ids), step.run(step.definition, ids), strict=True):
+        np.testing.assert_array_equal(one, other)
