@@ -9,8 +9,9 @@ It knows nothing of training: the two meet on disk. Start it from the command li
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from estimand.core.interpreter.lazy_names import lazy_names
 
 # Public name -> the module where it lives. Lazily: reading the flags needs no TensorFlow.
 _HOME = {
@@ -40,13 +41,4 @@ if TYPE_CHECKING:
     from estimand.serving.models.custom import ServableSignature as ServableSignature
     from estimand.serving.process.server import serve as serve
 else:
-
-    def __getattr__(name: str) -> object:
-        if name not in _HOME:
-            raise AttributeError(
-                f"estimand.serving has no public name {name!r}; it has: {', '.join(__all__)}."
-            )
-        return getattr(import_module(_HOME[name]), name)
-
-    def __dir__() -> list[str]:
-        return __all__
+    __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -1,1 +1,1 @@
-"""The client of model servers, over gRPC and REST. It imports nothing of the server's."""
+"""The client of model servers, over gRPC and REST. Of the server it imports messages and codes."""

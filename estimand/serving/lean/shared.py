@@ -76,7 +76,7 @@ class Shared:
         unsent = sum([connection.sender.unsent for connection in waiting])
         if unsent <= self.limits.pending_bytes:
             return
-        waiting.sort(key=lambda one: one.lifetime.unsent_since, reverse=True)
+        waiting.sort(key=lambda connection: connection.lifetime.unsent_since, reverse=True)
         while unsent > self.limits.pending_bytes:
             slowest = waiting.pop()
             unsent -= slowest.sender.unsent

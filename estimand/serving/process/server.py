@@ -19,7 +19,9 @@ from estimand.serving.process.addresses import address_lines, grpc_addresses, pr
 
 if TYPE_CHECKING:
     from estimand.serving.large_json.by_size import JsonBySize
+    from estimand.serving.lifecycle.config import ModelSettings
     from estimand.serving.lifecycle.manager import Manager
+    from estimand.serving.probing.prober import Host
     from estimand.serving.process.worker import Membership
     from estimand.serving.rest.listener import RestServer
 
@@ -116,7 +118,7 @@ class _Server:
         from estimand.serving.access.connection_limits import ConnectionLimits, most_connections
         from estimand.serving.access.request_memory import RequestMemory
         from estimand.serving.metrics import Metrics
-        from estimand.serving.process.worker import Handed
+        from estimand.serving.process.worker import WorkerSetup
 
         self._flags = flags
         self._say = say
@@ -125,8 +127,8 @@ class _Server:
         self._memory = RequestMemory(flags.max_pending_bytes)
         self._connection_limits = ConnectionLimits(most_connections())
         self._tokens = Tokens(flags.auth_tokens_file) if flags.auth_tokens_file else None
-        self._handed = Handed.take()
-        last = self._handed.certificates if self._handed else {}
+        self._worker_setup = WorkerSetup.take()
+        last = self._worker_setup.certificates if self._worker_setup else {}
         tls, rest_tls = flags.ssl_config_file, flags.rest_api_ssl_config_file
         self._grpc_tls = Certificates(tls, last.get(tls)) if tls else None
         self._rest_tls = Certificates(rest_tls, last.get(rest_tls)) if rest_tls else None
@@ -140,7 +142,7 @@ class _Server:
         self._rest: RestServer | None = None
         self._large_json: JsonBySize | None = None
 
-    async def run(self, settings: Any, host: Any) -> None:
+    async def run(self, settings: dict[str, ModelSettings], host: Host | None) -> None:
         import numpy as np
 
         from estimand.serving.inference.request_log import RequestLog
@@ -151,7 +153,7 @@ class _Server:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._end, number)
-        index = self._handed.index if self._handed else 0
+        index = self._worker_setup.index if self._worker_setup else 0
         manager = Manager(self._flags, RequestLog(self._flags, self._metrics, index))
         if index == 0:  # of several that load the same, one says it
             manager.tell_ready = self._tell_ready
@@ -181,8 +183,8 @@ class _Server:
             if self._members is not None:
                 await self._members.leave()
 
-    async def _begin(self, manager: Manager, settings: Any) -> None:
-        if self._handed is None:
+    async def _begin(self, manager: Manager, settings: dict[str, ModelSettings]) -> None:
+        if self._worker_setup is None:
             await self._listen(manager)
             manager.start(settings)
             for line in (*address_lines(self._flags, settings), processes_line(self._flags)):
@@ -190,9 +192,9 @@ class _Server:
             return
         from estimand.serving.process.worker import Membership
 
-        self._members = Membership(self._handed, manager, self._metrics, self._ending.set)
+        self._members = Membership(self._worker_setup, manager, self._metrics, self._ending.set)
         settings = await self._members.join() or settings
-        if self._handed.replaces:  # the others answer until this one can
+        if self._worker_setup.replaces:  # the others answer until this one can
             manager.start(settings)
             await asyncio.wait(
                 [manager.first, asyncio.ensure_future(self._ending.wait())],
@@ -279,14 +281,14 @@ class _Server:
             admission=self._tokens,
         )
         tls = self._grpc_tls.context() if self._grpc_tls else None
-        handed = self._handed
+        setup = self._worker_setup
         try:
-            if handed and handed.grpc:
-                await server.listen_on(handed.grpc, tls)
+            if setup and setup.grpc:
+                await server.listen_on(setup.grpc, tls)
             elif flags.port:
                 await server.listen(flags.host, flags.port, tls)
-            if handed and handed.grpc_unix:
-                await server.listen_on(handed.grpc_unix, tls)
+            if setup and setup.grpc_unix:
+                await server.listen_on(setup.grpc_unix, tls)
             elif flags.grpc_socket_path:
                 await server.listen_unix(flags.grpc_socket_path, tls)
         except OSError as error:
@@ -325,8 +327,8 @@ class _Server:
         await self._rest.listen_on(listening, self._rest_tls.context() if self._rest_tls else None)
 
     def _rest_socket(self) -> socket.socket:
-        if self._handed and self._handed.rest:
-            return self._handed.rest
+        if self._worker_setup and self._worker_setup.rest:
+            return self._worker_setup.rest
         host, port = self._flags.host, self._flags.rest_api_port
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=2048)

@@ -27,7 +27,7 @@ _SECONDS_BETWEEN_LOOKS = 0.5
 
 
 @dataclass(frozen=True)
-class Handed:
+class WorkerSetup:
     """What a worker gets at birth; None of all this for a server that is alone."""
 
     supervisor: socket.socket
@@ -39,7 +39,7 @@ class Handed:
     certificates: Mapping[str, TlsSettings] = field(default_factory=dict)  # by file, the last good
 
     @classmethod
-    def take(cls) -> Handed | None:
+    def take(cls) -> WorkerSetup | None:
         """From the environment, once: no process that we start shall believe it is a worker."""
         text = os.environ.pop(VARIABLE, "")
         if not text:
@@ -57,7 +57,7 @@ class Membership:
     """A worker's connection to the watcher, for life. `end` is called when the watcher is gone."""
 
     def __init__(
-        self, handed: Handed, manager: Manager, metrics: Metrics, end: Callable[[], None]
+        self, setup: WorkerSetup, manager: Manager, metrics: Metrics, end: Callable[[], None]
     ) -> None:
         self._manager = manager
         self._metrics = metrics
@@ -65,7 +65,7 @@ class Membership:
         self._asking = asyncio.Lock()
         self._next_answer: asyncio.Future[None] | None = None
         self._supervisor = WorkerConnection(
-            handed.supervisor, {"state": self._state, "apply": self._apply}
+            setup.supervisor, {"state": self._state, "apply": self._apply}
         )
 
     async def join(self) -> dict[str, Any] | None:

@@ -255,7 +255,7 @@ class _Supervisor:
         async def others(_: Any) -> Any:
             rest = self._beside(worker)
             await asyncio.gather(*map(_refresh, rest))
-            return sum_of_states([*self._past, *(one.state for one in rest if one.state)])
+            return sum_of_states([*self._past, *(worker.state for worker in rest if worker.state)])
 
         async def others_are_ready(_: Any) -> bool:
             rest = self._beside(worker)

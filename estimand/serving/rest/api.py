@@ -78,6 +78,10 @@ class Api:
             self._metrics_path = read_prometheus_path(flags.monitoring_config_file)
 
     def start(self, exchange: Exchange) -> None:
+        if exchange.known is not None and exchange.known.asks is not None:
+            kind, route, is_zipped, size = exchange.known.asks
+            exchange.prediction = kind(self._settings, route, exchange, is_zipped, size)
+            return
         method = exchange.method
         known = self._routes.get((method, exchange.target))
         path, query = (exchange.target, b"") if known else exchange.path_and_query()
@@ -135,6 +139,8 @@ class Api:
         exchange.prediction = prediction
         if expects:
             exchange.go_on()
+        elif exchange.known is not None and self._admits is None and not self._has_cors:
+            exchange.known.asks = kind, route, is_zipped, size or most
 
     def _route(self, exchange: Exchange, path: bytes) -> tuple[Route, _Kind | None]:
         """Kept by what clients write, so that it is read once. Only predictions have a kind."""

@@ -114,6 +114,8 @@ class Connection(asyncio.Protocol):
         if self._unread:  # reading was paused, but this was on its way
             data = bytes(self._unread) + data
         elif len(data) <= _SLICE:
+            if self.reader.feed_known(data):
+                return
             self.reader.feed(data)
             if self.reader.exchange is not None:
                 self._look_at_body()

@@ -55,6 +55,23 @@ class AwaitsBody(Protocol):
     def refuse(self, error: Exception) -> None: ...
 
 
+class KnownHead:
+    """The first line and the headers of a request, by their bytes: clients that ask again and again
+    send the same ones.
+
+    `asks`: what whoever answers has found in it, for requests of the same head.
+    """
+
+    __slots__ = ("asks", "content", "headers", "method", "size", "target")
+
+    def __init__(self, content: bytes, size: int, of: Exchange) -> None:
+        """`size` is that of the request, with its body."""
+        self.content = content
+        self.size = size
+        self.method, self.target, self.headers = of.method, of.target, of.headers
+        self.asks: Any = None
+
+
 class Exchange:
     """Its head is there; of its body, as much as has come. As a reply it is told the answer."""
 
@@ -67,6 +84,7 @@ class Exchange:
     more = b""  # headers of the answer, whatever it is
     answered = False
     hears_go_on = True  # HTTP/1.0 does not know of it
+    known: KnownHead | None = None  # if the request before it had the same
 
     def __init__(
         self,

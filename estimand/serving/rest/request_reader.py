@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import httptools
 
 from estimand.serving.rest import body as bodies
-from estimand.serving.rest.exchange import Answering, Exchange
+from estimand.serving.rest.exchange import Answering, Exchange, KnownHead
 from estimand.serving.rest.heads import error_body, without_upgrade
 from estimand.serving.rest.shared import Shared
 from estimand.serving.status import StatusError
@@ -15,6 +15,7 @@ from estimand.serving.status import StatusError
 _MOST_HEADERS = 256
 # Bytes beside a body: sizes and extensions of chunks, trailers. Chunks may have a quarter more.
 _MOST_BESIDE_BODY = 65_536
+_MOST_KNOWN_BYTES = 4096  # of a head that is kept
 INVALID = 400, b"Invalid HTTP request received.", b"text/plain; charset=utf-8"
 
 
@@ -58,11 +59,53 @@ class RequestReader:
         self._at_most = 0  # and at most
         self._feeding = 0  # bytes that are parsed now
         self._ended_in_feed = False  # the request before
+        self._ended: list[Exchange] = []  # all of them, while bytes are fed
+        self._known: KnownHead | None = None
         self._is_upgrading = False  # it asks for another protocol
         self._body_bytes = self._beside_body = 0
         self._speaks_1_1 = False
 
+    def feed_known(self, data: bytes) -> bool:
+        """Whether it is a request whose head has the bytes of the last one's; then it is taken."""
+        known = self._known
+        if known is None or len(data) != known.size or not data.startswith(known.content):
+            return False
+        if self._is_midway:
+            return False
+        connection, self.began = self._connection, self._loop.time()
+        exchange = Exchange(connection, known.method, known.target, known.headers, True, self.began)
+        exchange.known = known
+        exchange.body = data[len(known.content) :]
+        exchange.parts = 1
+        exchange.is_whole = True
+        connection.idle_since = None
+        connection.take(exchange)
+        connection.is_whole(exchange)
+        return True
+
+    @property
+    def _is_midway(self) -> bool:
+        """In a request."""
+        return self.exchange is not None or self.waiting_since is not None
+
     def feed(self, data: bytes | memoryview) -> None:
+        is_between = self.exchange is None and (self.waiting_since is None or not self.began)
+        self._feed(data)
+        ended, self._ended = self._ended, []
+        if len(ended) == 1 and is_between and not self._is_midway and isinstance(data, bytes):
+            self._remember(data, ended[0])
+
+    def _remember(self, data: bytes, exchange: Exchange) -> None:
+        """The head of a request that was all of `data`, if what follows it is the body as it is."""
+        body = exchange.body
+        size = len(data) - len(body)
+        if exchange.parts != 1 or not exchange.keep_alive or size > _MOST_KNOWN_BYTES:
+            return
+        is_counted = exchange.header(b"content-length") == b"%d" % len(body)
+        if is_counted and data.find(b"\r\n\r\n") + 4 == size:
+            self._known = KnownHead(data[:size], len(data), exchange)
+
+    def _feed(self, data: bytes | memoryview) -> None:
         reading, body_bytes = self.exchange, self._body_bytes
         self._ended_in_feed = False
         while data:
@@ -188,6 +231,7 @@ class RequestReader:
         exchange, self.exchange = self.exchange, None
         assert exchange is not None
         exchange.is_whole = True
+        self._ended.append(exchange)
         self._connection.is_whole(exchange)
 
 

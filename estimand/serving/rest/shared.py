@@ -87,7 +87,7 @@ class Shared:
         """Those that are not taken fill the memory: all together may be as much as requests."""
         waiting = [connection for connection in self.connections if connection.outgoing.unsent]
         unsent = sum([connection.outgoing.unsent for connection in waiting])
-        waiting.sort(key=lambda one: one.outgoing.unsent_since, reverse=True)
+        waiting.sort(key=lambda connection: connection.outgoing.unsent_since, reverse=True)
         while unsent > self.memory.limit:
             slowest = waiting.pop()
             unsent -= slowest.outgoing.unsent

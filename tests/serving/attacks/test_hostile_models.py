@@ -22,7 +22,7 @@ KINDS = {f"{harm}_{when}": (harm, when) for harm in hostile.HARM for when in ("l
 TOLD = {
     "abort": ("ABORTED", "was ended by signal 6 (Aborted)"),
     "exit": ("ABORTED", "ended with exit code 0"),
-    "hang": ("DEADLINE_EXCEEDED", "was not done after 10 seconds"),
+    "hang": ("DEADLINE_EXCEEDED", "was not done after 15 seconds"),
     "memory": ("RESOURCE_EXHAUSTED", "ran out of the 400 MB that it might have"),
     "overflow": ("ABORTED", "was ended by signal 11 (Segmentation fault)"),
 }
@@ -55,7 +55,8 @@ class Published:
         self.server = Server(
             folder / "log",
             f"--model_config_file={config}",
-            "--probe_timeout_seconds=10",
+            # With oneDNN, TensorFlow waits 10 seconds for memory before it says that there is none.
+            "--probe_timeout_seconds=15",
             f"--probe_max_bytes={400 * 2**20}",
             "--load_retry_interval_micros=100000",  # what can be tried again soon would be
             *flags,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import socket
 import ssl
-import time
 
 import pytest
 
@@ -207,13 +206,11 @@ def test_a_handshake_that_never_ends(attacked: Server) -> None:
     """Of TLS, to a server that speaks none: as any head that never ends."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    began = time.monotonic()
     with (
         socket.create_connection(("127.0.0.1", attacked.rest_port), timeout=20) as client,
         pytest.raises((ssl.SSLError, ConnectionError)),
     ):
         context.wrap_socket(client)
-    assert time.monotonic() - began < 20
 
 
 JSON = {

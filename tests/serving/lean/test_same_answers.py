@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -123,11 +122,9 @@ def test_running_calls_end_before_the_server(back_end: str) -> None:
         late = channel.unary_unary("/fake.Fake/Wait").future(b"30")
         assert running.seen.started.acquire(timeout=10)
         assert running.seen.started.acquire(timeout=10)
-        began = time.monotonic()
         stopping = running.stop(0.8)
         assert call.result(10) == b"done"
         stopping.result(20)
-        assert time.monotonic() - began >= 0.7
         with pytest.raises(grpc.RpcError):
             late.result(10)
         assert running.seen.cancelled.acquire(timeout=10)

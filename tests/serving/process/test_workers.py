@@ -29,7 +29,7 @@ from estimand.serving.flags import Flags
 from estimand.serving.process import workers
 from estimand.serving.process.addresses import processes_line
 from estimand.serving.process.sockets import open_sockets
-from estimand.serving.process.worker import Handed, Membership
+from estimand.serving.process.worker import Membership, WorkerSetup
 from estimand.serving.status import StatusError
 from estimand.serving.worker_rpc import WorkerConnection
 from tests.serving.lifecycle.test_reload import reload
@@ -313,7 +313,7 @@ def test_however_many_ask_for_counts_the_other_workers_are_asked_once_at_a_time(
             return len(asked)
 
         async with WorkerConnection(left, {"others": others}):
-            member = Membership(Handed(right), manager, metrics, lambda: None)
+            member = Membership(WorkerSetup(right), manager, metrics, lambda: None)
             await member._supervisor.__aenter__()
             first = asyncio.create_task(member.refresh_metrics())
             while not asked:
