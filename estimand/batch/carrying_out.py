@@ -16,7 +16,7 @@ from estimand.core.errors import BatchError
 
 
 @dataclasses.dataclass(frozen=True)
-class Done:
+class JobSummary:
     """What became of a job; `notes` are those of its shards, in their order."""
 
     rows: int
@@ -27,7 +27,7 @@ class Done:
     notes: list[dict[str, Any]]
 
 
-def carry_out(job: Job, workers: int, ray: str | None) -> Done:
+def carry_out(job: Job, workers: int, ray: str | None) -> JobSummary:
     """In so many processes of this machine, or of a Ray cluster."""
     with voice.speaking():
         _remove_leftovers(job)
@@ -73,20 +73,20 @@ def _failure(job: Job, failed: Sequence[Outcome]) -> BatchError:
     )
 
 
-def _summary(job: Job, done_before: int) -> Done:
+def _summary(job: Job, done_before: int) -> JobSummary:
     counts = job.finished()
     numbers = range(len(job.shards))
     broken = [job.errors(number) for number in numbers if counts[number]["errors"]]
-    done = Done(
-        sum(one["rows"] for one in counts.values()),
-        sum(one["errors"] for one in counts.values()),
+    summary = JobSummary(
+        sum(count["rows"] for count in counts.values()),
+        sum(count["errors"] for count in counts.values()),
         [job.file(number) for number in numbers],
         broken,
         done_before,
         [counts[number] for number in numbers],
     )
-    files.write_text(job.success, json.dumps({"rows": done.rows, "errors": done.errors}))
-    return done
+    files.write_text(job.success, json.dumps({"rows": summary.rows, "errors": summary.errors}))
+    return summary
 
 
 def _remove_leftovers(job: Job) -> None:

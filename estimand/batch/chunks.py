@@ -71,7 +71,9 @@ class Rows:
 
 
 def _features(record: bytes) -> dict[str, Any]:
-    values = {name: list(values_of(one)[1]) for name, one in decode(record, "row", 0)[0].items()}
+    values = {
+        name: list(values_of(feature)[1]) for name, feature in decode(record, "row", 0)[0].items()
+    }
     return {name: given[0] if len(given) == 1 else given for name, given in values.items()}
 
 

@@ -135,9 +135,9 @@ def _check(compression: str | None, kinds: Mapping[str, str]) -> None:
 
 def _check_kinds(joined: Statistics) -> None:
     """Of a feature that no file begins with, nobody could tell the kind beforehand."""
-    for name, one in joined.features.items():
-        if len(one.kinds) > 1:
+    for name, feature in joined.features.items():
+        if len(feature.kinds) > 1:
             raise InputError(
-                f"make_records: {name!r} is {' in some files and '.join(one.kinds)} in others. "
-                f"Begin anew, in another directory, with --kind {name}={one.kinds[0]}."
+                f"make_records: {name!r} is {' in some files and '.join(feature.kinds)} in others. "
+                f"Begin anew, in another directory, with --kind {name}={feature.kinds[0]}."
             )

@@ -169,8 +169,8 @@ def files_of(called: str, paths: Paths, output: str, *, folders: bool = False) -
                 "folder is a class. Give a directory elsewhere."
             )
         return [folder]
-    found = [p if is_remote(p) else os.path.abspath(p) for p in find_files(called, paths)]
-    files = [path for path in found if not _is_within(path, output)]
+    readable = [p if is_remote(p) else os.path.abspath(p) for p in find_files(called, paths)]
+    files = [path for path in readable if not _is_within(path, output)]
     if not files:
         raise InputError(f"{called}: all that was found to read lies in the output, {output}.")
     return files
@@ -262,10 +262,10 @@ def known_of(folder: str) -> dict[str, Any] | None:
 def _parsed(text: str | None) -> dict[str, Any] | None:
     """None if it is not whole: a disk may have been full, or somebody may have written there."""
     try:
-        found = json.loads(text or "")
+        value = json.loads(text or "")
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _unusable(folder: str, error: tf.errors.OpError) -> InputError:

@@ -113,7 +113,7 @@ def of_column(values: Any, column: Column) -> FeatureStatistics:
         flat: Sequence[Any] | np.ndarray = given.reshape(-1)
     else:
         lists = [_flat(value) for value in given]
-        counts = [len(one) for one in lists]
+        counts = [len(values) for values in lists]
         flat = list(itertools.chain.from_iterable(lists))
     seen = FeatureStatistics(
         [column.kind] if len(flat) else [],
@@ -172,24 +172,28 @@ class Statistics:
             self.features.setdefault(name, FeatureStatistics()).join(other)
 
     def noted(self) -> dict[str, Any]:
-        return {name: dataclasses.asdict(one) for name, one in self.features.items()}
+        return {name: dataclasses.asdict(feature) for name, feature in self.features.items()}
 
     @classmethod
     def of_notes(cls, notes: Iterable[dict[str, Any]]) -> Statistics:
         """Of all shards together."""
         made = cls()
         for note in notes:
-            made.join({name: FeatureStatistics(**one) for name, one in note.items()})
+            made.join({name: FeatureStatistics(**feature) for name, feature in note.items()})
         return made
 
     def described(self, records: int) -> dict[str, Any]:
-        features = {name: one.described(records) for name, one in sorted(self.features.items())}
+        features = {
+            name: feature.described(records) for name, feature in sorted(self.features.items())
+        }
         return {"records": records, "features": features}
 
     def schema(self, records: int) -> Schema:
         """As `est.records.schema` finds it by reading the files."""
         features = {
-            name: Feature(set(one.kinds), one.records, one.fewest, one.most, one.longest)
-            for name, one in sorted(self.features.items())
+            name: Feature(
+                set(feature.kinds), feature.records, feature.fewest, feature.most, feature.longest
+            )
+            for name, feature in sorted(self.features.items())
         }
         return Schema(records, True, features, {})

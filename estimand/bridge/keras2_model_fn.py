@@ -94,12 +94,12 @@ def maker(model: Any, custom_objects: Mapping[str, Any] | None) -> Callable[[], 
             "your own and train it with est.minimize."
         ) from None
     objects = dict(custom_objects or {})
-    flags = [layer.trainable for layer in model._flatten_layers(include_self=False)]
+    flags = [layer.trainable for layer in keras2_models.inner_layers(model)]
 
     def make() -> Any:
         with tf_keras.utils.custom_object_scope(objects), keras2_models.trusting_lambdas():
             made = type(model).from_config(dict(config))
-        for layer, trainable in zip(made._flatten_layers(include_self=False), flags, strict=False):
+        for layer, trainable in zip(keras2_models.inner_layers(made), flags, strict=False):
             layer.trainable = trainable
         return made
 

@@ -92,7 +92,7 @@ def _accepted_inputs(model: Any) -> list[list[str]] | None:
         return [[key] for key in tensors]
     result = []
     for number, tensor in enumerate(tensors, 1):
-        layer = tensor._keras_history.operation.name
+        layer = tf_private.keras_layer_of(tensor)
         given = tensor.name if not tensor.name.startswith("keras_tensor") else layer
         # The last is what Keras 2 called inputs without a name.
         result.append(list(dict.fromkeys([given, layer, tensor.name, f"input_{number}"])))

@@ -7,8 +7,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from estimand.core.interpreter.lazy_names import lazy_names
 
 _OUTPUTS = "estimand.core.export_output"
 _RECEIVERS = "estimand.export.receivers"
@@ -68,13 +69,4 @@ if TYPE_CHECKING:
         build_supervised_input_receiver_fn_from_input_fn as build_supervised_input_receiver_fn_from_input_fn,  # noqa: E501
     )
 else:
-
-    def __getattr__(name: str) -> object:
-        if name not in _HOME:
-            raise AttributeError(
-                f"estimand.export has no public name {name!r}; it has: {', '.join(__all__)}."
-            )
-        return getattr(import_module(_HOME[name]), name)
-
-    def __dir__() -> list[str]:
-        return __all__
+    __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -26,6 +26,10 @@ class MultiHead(Head):
     split along its last dimension in the order of heads. Metrics carry the suffix `/<name>`,
     predictions have keys (name, key), and an export serves the first head by default.
 
+    Args:
+      heads: each with a name, under which its labels and metrics go.
+      head_weights: what the loss of each counts in the sum; None: 1 for all.
+
     >>> import estimand as est
     >>> head = MultiHead(
     ...     [est.RegressionHead(name="height"), est.RegressionHead(name="weight")],

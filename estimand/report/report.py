@@ -11,6 +11,7 @@ from estimand.core.errors import MissingExtraError
 from estimand.core.files.atomic_files import replace_text
 from estimand.core.version import __version__
 from estimand.engine.progress.results import in_order
+from estimand.estimator.workspace import Workspace
 from estimand.report import history
 from estimand.report.history import History
 from estimand.report.page import Page
@@ -44,8 +45,9 @@ def write(
 
     histories = history.read_all(model_dirs)
     page = _page(histories)
-    made_with = {} if estimator is None else estimator._workspace.made_with
-    page.sections += runs.sections(histories, weights.columns_of(made_with.values()))
+    workspace = Workspace.of(estimator)
+    made_with = () if workspace is None else workspace.made_with.values()
+    page.sections += runs.sections(histories, weights.columns_of(made_with))
     if estimator is not None and input_fn is not None:
         page.sections[1:1] = judgement.sections(estimator, input_fn, rows)
     replace_text(os.fspath(path), page.html())

@@ -73,7 +73,9 @@ def of_linear_model(model_dir: str, columns: Mapping[str, Any]) -> list[Weight]:
 def columns_of(settings: Iterable[Any]) -> dict[str, Any]:
     """The feature columns among what an estimator was made with, by name."""
     lists = [given for given in settings if isinstance(given, list | tuple | set | frozenset)]
-    given = [column for one in lists for column in one if hasattr(column, "parse_example_spec")]
+    given = [
+        column for columns in lists for column in columns if hasattr(column, "parse_example_spec")
+    ]
     return {column.name: column for column in given}
 
 

@@ -18,6 +18,7 @@ from estimand.core.errors import ConfigError
 from estimand.core.files.atomic_files import replace_text
 from estimand.engine.hook_calls.cadence import Cadence
 from estimand.estimator.estimator import Estimator
+from estimand.estimator.workspace import Workspace
 from estimand.export import versions
 from estimand.hooks.evaluation_watcher import EvaluationWatcher
 from estimand.tracking.tracker import FAILED, FINISHED, INTERRUPTED, Tracker
@@ -118,7 +119,7 @@ class TrackingHook(EvaluationWatcher):
         self._seen = set(_exports(model_dir))
         self._tell(self._start, model_dir)
         given = {
-            **flat(self._estimator._workspace.noted_params()),
+            **flat(Workspace.params_noted_by(self._estimator)),
             **flat(self._estimator.params),
             **flat(self._params),
             "model_dir": model_dir,
@@ -198,8 +199,8 @@ def _exports(model_dir: str) -> list[str]:
     """The newest version of each exporter."""
     base = os.path.join(model_dir, "export")
     names = sorted(os.listdir(base)) if os.path.isdir(base) else []
-    found = (versions.versions(os.path.join(base, name)) for name in names)
-    return [paths[-1] for paths in found if paths]
+    exported = (versions.versions(os.path.join(base, name)) for name in names)
+    return [paths[-1] for paths in exported if paths]
 
 
 def _read(path: str) -> str | None:

@@ -59,7 +59,7 @@ class Space:
 
     def grid(self) -> dict[str, list[Any]]:
         """All values of each parameter."""
-        return {name: _all(name, one) for name, one in self.distributions.items()}
+        return {name: _all(name, distribution) for name, distribution in self.distributions.items()}
 
     def grid_size(self) -> int:
         return len(list(itertools.product(*self.grid().values())))

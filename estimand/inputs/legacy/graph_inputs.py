@@ -69,7 +69,7 @@ class _Trace:
 
 def call_eagerly(call: Callable[[], Any]) -> tuple[Any, bool]:
     """(result, False), or (None, True) where the function can only be called in a graph."""
-    with watch(EagerCall()), tf.variable_creator_scope(_refuse_local_variables):
+    with watch(EagerCall()), tf.variable_creator_scope(_make_variable):
         try:
             return call(), False
         except NeedsGraph:
@@ -80,11 +80,16 @@ def call_eagerly(call: Callable[[], Any]) -> tuple[Any, bool]:
             return None, True
 
 
-def _refuse_local_variables(create: Callable[..., Any], **settings: Any) -> Any:
-    """`limit_epochs` counts in one, which only a session moves as it did."""
+def _make_variable(create: Callable[..., Any], **settings: Any) -> Any:
+    """A variable of an input function, which begins with a value that is known by now.
+
+    None that is local: `limit_epochs` counts in one, which only a session moves as it did.
+    """
     if tf.compat.v1.GraphKeys.LOCAL_VARIABLES in (settings.get("collections") or ()):
         raise NeedsGraph
-    return create(**settings)
+    first = settings.get("initial_value")
+    known = tf.get_static_value(first) if tf.is_tensor(first) else None
+    return create(**settings if known is None else {**settings, "initial_value": known})
 
 
 def dataset_from_graph(call: Callable[[], Any], where: str) -> GraphInput:
@@ -140,7 +145,7 @@ def _trace(call: Callable[[], Any], where: str) -> _Trace:
 
     def build() -> list[Any]:
         graph_call = GraphCall(tf.compat.v1.get_default_graph())
-        with watch(graph_call), tf.variable_creator_scope(_refuse_local_variables):
+        with watch(graph_call), tf.variable_creator_scope(_make_variable):
             result = call()
         iterators = [
             iterator for iterator in graph_call.iterators if iterator.placeholders is not None

@@ -263,7 +263,7 @@ def _in_blocks(data: RowsInMemory, *, only_full: bool) -> tf.data.Dataset:
         return data.take(tf.reshape(positions, [block, size]))
 
     if total is None:
-        return tf.data.Dataset.counter().map(whole_block).unbatch()
+        return data.numbers().map(whole_block).unbatch()
     blocks = total // (size * block)
 
     @tf.autograph.experimental.do_not_convert

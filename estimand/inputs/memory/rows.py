@@ -12,6 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.inputs import permutation
+
 _NOTE = "_estimand_rows_in_memory"
 # In the place of a row, at the end of a batch that has fewer.
 NO_ROW = -1
@@ -23,7 +25,7 @@ class RowsInMemory:
 
     `row_at` gives the rows that stand at positions, which are counted over all epochs; there are
     `total` positions (None: no end). `in_order`: each of the first `total` rows stands at the
-    position of its number.
+    position of its number. `numbers` gives 0, 1, 2, … without end.
     """
 
     tensors: Any
@@ -31,6 +33,9 @@ class RowsInMemory:
     batch_size: int
     total: int | None
     in_order: bool = False
+    numbers: Callable[[], tf.data.Dataset] = dataclasses.field(
+        default_factory=permutation.endless_numbers
+    )
 
     def take(self, positions: tf.Tensor) -> Any:
         """The rows that stand at these positions."""
@@ -59,7 +64,7 @@ class RowsInMemory:
             return tf.reshape(rows, [-1, size])
 
         if self.total is None:
-            return tf.data.Dataset.counter().map(chunk)
+            return self.numbers().map(chunk)
         count = max(0, -(-self.total // size) - first)
         return tf.data.Dataset.range(-(-count // batches)).map(chunk)
 

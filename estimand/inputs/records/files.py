@@ -5,21 +5,19 @@ from __future__ import annotations
 import glob
 import io
 import os
-import re
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from collections.abc import Sequence
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from estimand.core.errors import InputError
+from estimand.core.files.atomic_files import parse_temporary
 from estimand.inputs.records.framing import FRAME, HEADER, header_is_right
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 COMPRESSIONS = ("GZIP", "ZLIB")
-# A file that is being written, or was when its writer died; see `writing`.
-UNFINISHED = re.compile(r"\.(?P<name>.+)\.(?P<host>[^.]+)\.(?P<pid>\d+)-[0-9a-f]{8}\.unfinished")
 _WINDOW_BITS = {"GZIP": 31, "ZLIB": 15}
 _READ_BYTES = 1 << 18
 
@@ -64,7 +62,7 @@ def _expand(name: str, where: str) -> list[str]:
             f"{where}: there is no file {name!r} (looked in {os.path.abspath(name)!r})."
         )
     matches = sorted(m for m in glob.glob(name, recursive=True) if not os.path.isdir(m))
-    matches = [m for m in matches if not UNFINISHED.fullmatch(os.path.basename(m))]
+    matches = [m for m in matches if not parse_temporary(os.path.basename(m))]
     if not matches:
         raise MissingFileError(
             f"{where}: no file matches {name!r} (seen from {os.getcwd()!r}). "
@@ -255,20 +253,3 @@ def read_fully(stream: Any, target: memoryview) -> int:
             break
         filled += count
     return filled
-
-
-class Unfinished(NamedTuple):
-    """A file that a writer has not given its name yet."""
-
-    path: str
-    name: str
-    host: str
-    pid: int
-
-
-def unfinished_files(folder: str) -> Iterator[Unfinished]:
-    """What writers are writing in a folder, or left there."""
-    for entry in os.scandir(folder):
-        match = UNFINISHED.fullmatch(entry.name)
-        if match:
-            yield Unfinished(entry.path, match["name"], match["host"], int(match["pid"]))

@@ -9,22 +9,25 @@ import logging
 import os
 import re
 import secrets
-import socket
 import sys
-import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from estimand.core.errors import InputError
-from estimand.core.files.atomic_files import sync_directory
+from estimand.core.files.atomic_files import (
+    is_left_over,
+    parse_temporary,
+    remove_quietly,
+    sync_directory,
+    temporary_path,
+)
 from estimand.inputs.records.columns import KINDS
-from estimand.inputs.records.files import check_compression, is_remote, unfinished_files
+from estimand.inputs.records.files import check_compression, is_remote
 from estimand.inputs.records.tables import Encoded, EncodingOptions, Source, open_source
 
 _log = logging.getLogger("estimand")
 _ROWS_AT_ONCE = 8192
-_A_DAY = 86400.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,8 +184,7 @@ class _Unfinished:
     def __init__(self, path: str, compression: str) -> None:
         self._path = path
         folder, name = os.path.split(os.path.abspath(path))
-        mark = f"{_host()}.{os.getpid()}-{secrets.token_hex(4)}"
-        self._temporary = os.path.join(folder, f".{name}.{mark}.unfinished")
+        self._temporary = temporary_path(folder, f"{secrets.token_hex(4)}-{name}")
         self._raw: BinaryIO = open(self._temporary, "xb")  # noqa: SIM115 - closed in complete
         self._packer: Any = None
         if compression == "GZIP":
@@ -210,8 +212,7 @@ class _Unfinished:
 
     def __exit__(self, *error: object) -> None:
         self._raw.close()
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(self._temporary)
+        remove_quietly(self._temporary)
 
 
 class _ZlibWriter:
@@ -225,41 +226,17 @@ class _ZlibWriter:
         self._file.write(self._engine.flush())
 
 
-def _host() -> str:
-    return re.sub(r"[^A-Za-z0-9-]", "_", socket.gethostname()) or "host"
-
-
 def remove_leftovers(path: str) -> list[str]:
     """Remove what writers of `path` or its shards left that are no longer there."""
     folder, base = os.path.split(os.path.abspath(path))
-    ours = re.compile(re.escape(base) + r"(-\d{5}-of-\d{5})?")
+    ours = re.compile(r"[0-9a-f]{8}-" + re.escape(base) + r"(-\d{5}-of-\d{5})?")
     removed = []
-    for left in list(unfinished_files(folder)):
-        if not ours.fullmatch(left.name):
-            continue
-        if _is_running(left.pid) if left.host == _host() else _is_recent(left.path):
-            continue
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(left.path)
-            removed.append(left.path)
+    for entry in list(os.scandir(folder)):
+        maker, name = parse_temporary(entry.name) or (None, "")
+        if maker is not None and ours.fullmatch(name) and is_left_over(entry.path, maker):
+            remove_quietly(entry.path)
+            removed.append(entry.path)
     return removed
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _is_recent(path: str) -> bool:
-    try:
-        return time.time() - os.path.getmtime(path) < _A_DAY
-    except OSError:
-        return False
 
 
 def _warn_of_other_shards(path: str, shards: int) -> None:

@@ -66,7 +66,7 @@ def summary(item: History) -> Any:
 
 
 def _tags(curves: Iterable[dict[str, Any]]) -> list[str]:
-    return by_importance(dict.fromkeys((tag for one in curves for tag in one), 0.0))
+    return by_importance(dict.fromkeys((tag for run in curves for tag in run), 0.0))
 
 
 def _charts(tags: list[str], title: Any) -> dict[str, list[str]]:

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from estimand.core.files.atomic_files import replace_bytes
 from estimand.engine import events
+from estimand.estimator.workspace import Workspace
 from estimand.export.saved_model import EXTRA_FOLDER
 from estimand.report import history
 from estimand.report.board import answers, layout, projector
@@ -58,7 +59,7 @@ def write(
     if estimator is not None and input_fn is not None:
         # A file of its own: it stays when the others are written again without a program.
         with _replacing(item, FILE_OF_ANSWERS):
-            _record_parameters(estimator._workspace.noted_params(), item)
+            _record_parameters(Workspace.params_noted_by(estimator), item)
             answers.record(estimator, input_fn, rows, item)
     return os.path.join(item.directory, FILE)
 

@@ -38,6 +38,17 @@ def test_get_next_gives_batch_after_batch(maker: Any) -> None:
     assert batches(given) == [(X[:4].tolist(), [0, 1, 2, 3]), (X[4:].tolist(), [4, 5])]
 
 
+def test_an_input_function_may_make_a_variable() -> None:
+    """As dual encoders did, so that a checkpoint had what an evaluation looked for."""
+
+    def input_fn() -> Any:
+        x, y = v1.data.make_one_shot_iterator(sliced(X, Y).batch(6)).get_next()
+        made = v1.get_variable("epochs", initializer=tf.constant(3, tf.int64))
+        return x, y + made
+
+    assert batches(call(input_fn)) == [(X.tolist(), (Y + 3).tolist())]
+
+
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS.keys())
 def test_operations_after_get_next_are_applied_to_every_batch(maker: Any) -> None:
     def input_fn() -> Any:

@@ -23,6 +23,7 @@ from PIL import Image
 
 import estimand as est
 from estimand.core.errors import InputError
+from estimand.core.files import atomic_files
 
 
 def rows_of(path: Any) -> list[dict[str, Any]]:
@@ -213,7 +214,7 @@ def test_killed_writer_leaves_no_final_name_and_the_next_one_cleans_up(tmp_path:
         process.wait()
     left = os.listdir(tmp_path)
     assert len(left) == 2
-    assert all(name.startswith(".a-") and name.endswith(".unfinished") for name in left)
+    assert all(name.startswith(f".tmp-{process.pid}-") and "-a-0000" in name for name in left)
     with pytest.raises(InputError, match="no file matches"):
         rows_of(tmp_path / "*")
     est.records.write(tmp_path / "a", {"n": [1]})
@@ -221,11 +222,11 @@ def test_killed_writer_leaves_no_final_name_and_the_next_one_cleans_up(tmp_path:
 
 
 def test_files_of_a_running_writer_or_another_name_are_left_alone(tmp_path: Path) -> None:
-    host = os.uname().nodename.replace(".", "_")
-    running = tmp_path / f".a.{host}.{os.getpid()}-00000000.unfinished"
-    other = tmp_path / f".ab.{host}.999999999-00000000.unfinished"
-    elsewhere = tmp_path / ".a.elsewhere.999999999-00000000.unfinished"
-    old = tmp_path / ".a.elsewhere.999999999-00000001.unfinished"
+    host = atomic_files.this_process().host
+    running = Path(atomic_files.temporary_path(str(tmp_path), "00000000-a"))
+    other = tmp_path / f".tmp-999999999-00000000-{host}-00000000-ab"
+    elsewhere = tmp_path / ".tmp-999999999-00000000-elsewhere-00000000-a"
+    old = tmp_path / ".tmp-999999999-00000001-elsewhere-00000000-a"
     for file in (running, other, elsewhere, old):
         file.touch()
     os.utime(old, (time.time() - 10**6,) * 2)
