@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-import functools
 import inspect
 import logging
-import numbers
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from estimand.core.config_rules import check, shown
 from estimand.core.errors import ConfigError
 from estimand.core.names import naming_unknown
 from estimand.core.tf_config import TaskConfig, TaskType, parse_tf_config
@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["RunConfig", "TaskType"]
 
 _log = logging.getLogger(__name__)
-_BLOCK_MODES = ("auto", "plain", "single_thread", "xla", "onednn")
-_BOTH_CHECKPOINT_RULES = (
-    "`save_checkpoints_steps` and `save_checkpoints_secs` cannot be both set. Given: steps={}, "
-    "secs={}. Pass one of them, or None for both to save no checkpoints."
-)
 # Living objects: a copied strategy would not own the variables made under the original.
 _SHARED_BY_COPIES = ("train_distribute", "eval_distribute", "experimental_distribute", "device_fn")
 
@@ -43,11 +38,14 @@ _DEFAULT: Any = _Default()
 class _Setting:
     """A read-only attribute `x`, kept in `_x`, where subclasses in the wild look for it."""
 
-    def __init__(self, doc: str) -> None:
+    def __init__(self, doc: str | None) -> None:
         self.__doc__ = doc
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
+        if self.__doc__ is None:  # an argument: what the class says of it
+            told = re.search(rf"^ +{name}: (.+)$", owner.__doc__ or "", re.M)
+            self.__doc__ = told and told[1]
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else getattr(instance, "_" + self._name)
@@ -58,7 +56,7 @@ class _Setting:
         )
 
 
-def _setting(doc: str) -> Any:
+def _setting(doc: str | None = None) -> Any:
     return _Setting(doc)
 
 
@@ -67,6 +65,33 @@ class RunConfig:
 
     Immutable by intent: `replace` returns a changed copy.
 
+    Args:
+      model_dir: directory of checkpoints, events and exports.
+      tf_random_seed: seed of the graph; None draws one at the first start.
+      save_summary_steps: write summaries every so many steps; 0 or None: no.
+      save_checkpoints_steps: save a checkpoint every so many steps.
+      save_checkpoints_secs: save a checkpoint every so many seconds.
+      session_config: a `ConfigProto`; its threads and devices count.
+      keep_checkpoint_max: how many recent checkpoints to keep; 0: all.
+      keep_checkpoint_every_n_hours: keep one for good every n hours.
+      log_step_count_steps: log loss and steps per second this often.
+      train_distribute: strategy for training.
+      device_fn: accepted for old code; `op` to a device.
+      protocol: accepted for old code; the servers speak gRPC.
+      eval_distribute: strategy for evaluation.
+      experimental_distribute: an object with train_distribute, eval_distribute.
+      experimental_max_worker_delay_secs: upper bound of a worker's delay.
+      session_creation_timeout_secs: how long to wait for the cluster.
+      checkpoint_save_graph_def: whether to write the graph beside checkpoints.
+      run_eagerly: run model_fn step by step in Python, for debugging.
+      block_mode: how blocks are run: auto, plain, single_thread, xla, onednn.
+      max_steps_per_call: upper bound of the steps run in one call.
+      save_input_position: save the input's position beside checkpoints.
+      save_meta_graph: write model.ckpt-N.meta; None: if old code expects.
+      progress: live line and log lines; False: neither; True: always live.
+      check_data: look through the first batch for likely mistakes.
+      variable_partitioner: splits variables among servers.
+
     >>> config = RunConfig(model_dir="/tmp/run", save_checkpoints_steps=500)
     >>> config
     RunConfig(model_dir='/tmp/run', save_checkpoints_steps=500)
@@ -74,31 +99,31 @@ class RunConfig:
     True
     """
 
-    model_dir: str | None = _setting("Directory of checkpoints, events and exports.")
-    tf_random_seed: int | None = _setting("Seed of the graph; None draws one at the first start.")
-    save_summary_steps: int | None = _setting("Write summaries every so many steps; 0 or None: no.")
-    save_checkpoints_steps: int | None = _setting("Save a checkpoint every so many steps.")
-    save_checkpoints_secs: float | None = _setting("Save a checkpoint every so many seconds.")
-    keep_checkpoint_max: int | None = _setting("How many recent checkpoints to keep; 0: all.")
-    keep_checkpoint_every_n_hours: float | None = _setting("Keep one for good every n hours.")
-    log_step_count_steps: int | None = _setting("Log loss and steps per second this often.")
-    train_distribute: tf.distribute.Strategy | None = _setting("Strategy for training.")
-    device_fn: Callable[[Any], str] | None = _setting("Accepted for old code; `op` to a device.")
-    protocol: str | None = _setting("Accepted for old code; the servers speak gRPC.")
-    eval_distribute: tf.distribute.Strategy | None = _setting("Strategy for evaluation.")
-    experimental_distribute: Any = _setting("An object with train_distribute, eval_distribute.")
-    experimental_max_worker_delay_secs: int | None = _setting("Upper bound of a worker's delay.")
-    session_creation_timeout_secs: int | None = _setting("How long to wait for the cluster.")
-    checkpoint_save_graph_def: bool = _setting("Whether to write the graph beside checkpoints.")
+    model_dir: str | None = _setting()
+    tf_random_seed: int | None = _setting()
+    save_summary_steps: int | None = _setting()
+    save_checkpoints_steps: int | None = _setting()
+    save_checkpoints_secs: float | None = _setting()
+    keep_checkpoint_max: int | None = _setting()
+    keep_checkpoint_every_n_hours: float | None = _setting()
+    log_step_count_steps: int | None = _setting()
+    train_distribute: tf.distribute.Strategy | None = _setting()
+    device_fn: Callable[[Any], str] | None = _setting()
+    protocol: str | None = _setting()
+    eval_distribute: tf.distribute.Strategy | None = _setting()
+    experimental_distribute: Any = _setting()
+    experimental_max_worker_delay_secs: int | None = _setting()
+    session_creation_timeout_secs: int | None = _setting()
+    checkpoint_save_graph_def: bool = _setting()
 
-    run_eagerly: bool = _setting("Run model_fn step by step in Python, for debugging.")
-    block_mode: str = _setting("How blocks are run: auto, plain, single_thread, xla, onednn.")
-    max_steps_per_call: int | None = _setting("Upper bound of the steps run in one call.")
-    save_input_position: bool = _setting("Save the input's position beside checkpoints.")
-    save_meta_graph: bool | None = _setting("Write model.ckpt-N.meta; None: if old code expects.")
-    progress: bool | None = _setting("Live line and log lines; False: neither; True: always live.")
-    check_data: bool = _setting("Look through the first batch for likely mistakes.")
-    variable_partitioner: Callable[..., Any] | None = _setting("Splits variables among servers.")
+    run_eagerly: bool = _setting()
+    block_mode: str = _setting()
+    max_steps_per_call: int | None = _setting()
+    save_input_position: bool = _setting()
+    save_meta_graph: bool | None = _setting()
+    progress: bool | None = _setting()
+    check_data: bool = _setting()
+    variable_partitioner: Callable[..., Any] | None = _setting()
 
     task_type: str = _setting("The role of this process.")
     task_id: int = _setting("Its index among those of the same role.")
@@ -198,7 +223,11 @@ class RunConfig:
     def _set(self, settings: Mapping[str, Any]) -> None:
         for name, value in settings.items():
             setattr(self, "_" + name, value)
-        _check(self)
+        check(self._value_of)
+
+    def _value_of(self, name: str) -> Any:
+        """As it was given: without the default of `session_config`."""
+        return getattr(self, "_" + name)
 
     def _adopt_distribute_config(self) -> None:
         """Takes the strategies out of a `DistributeConfig`-like object."""
@@ -239,7 +268,7 @@ class RunConfig:
             # Giving steps, be it None, already switches seconds off.
             changed["save_checkpoints_steps"] = self.save_checkpoints_steps
             del changed["save_checkpoints_secs"]
-        arguments = ", ".join(f"{name}={_show(value)}" for name, value in changed.items())
+        arguments = ", ".join(f"{name}={shown(value)}" for name, value in changed.items())
         return f"{type(self).__name__}({arguments})"
 
 
@@ -288,93 +317,3 @@ def _agreed_model_dir(given: str | None, in_tf_config: str | None) -> str | None
             f'model_dir in TF_CONFIG. model_dir: {given}\nTF_CONFIG["model_dir"]: {in_tf_config}.\n'
         )
     return given or in_tf_config
-
-
-def _show(value: Any) -> str:
-    if hasattr(value, "ListFields"):  # A proto's repr spreads over lines.
-        return f"<{type(value).__name__} {' '.join(str(value).split())}>"
-    return repr(value)
-
-
-def _at_least(bound: float) -> Callable[[Any], bool]:
-    return lambda value: _is_number(value) and value >= bound
-
-
-def _more_than(bound: float) -> Callable[[Any], bool]:
-    return lambda value: _is_number(value) and value > bound
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real)
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, numbers.Integral)
-
-
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_config_proto(value: Any) -> bool:
-    import tensorflow as tf
-
-    return isinstance(value, tf.compat.v1.ConfigProto)
-
-
-def _takes_only_op(function: Any) -> bool:
-    if not callable(function):
-        return False
-    bound = set(function.keywords) if isinstance(function, functools.partial) else set()
-    try:
-        return set(inspect.signature(function).parameters) - bound == {"op"}
-    except ValueError:  # A built-in that does not tell.
-        return False
-
-
-# Name, what must hold, the sentence when it does not. None is allowed for each.
-_RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
-    ("save_summary_steps", _at_least(0), "save_summary_steps should be >= 0"),
-    ("save_checkpoints_steps", _at_least(0), "save_checkpoints_steps should be >= 0"),
-    ("save_checkpoints_secs", _at_least(0), "save_checkpoints_secs should be >= 0"),
-    ("session_config", _is_config_proto, "session_config must be instance of ConfigProto"),
-    ("keep_checkpoint_max", _at_least(0), "keep_checkpoint_max should be >= 0"),
-    ("keep_checkpoint_every_n_hours", _more_than(0), "keep_checkpoint_every_n_hours should be > 0"),
-    ("log_step_count_steps", _more_than(0), "log_step_count_steps should be > 0"),
-    ("tf_random_seed", _is_integer, "tf_random_seed must be integer."),
-    (
-        "experimental_max_worker_delay_secs",
-        _is_integer,
-        "experimental_max_worker_delay_secs must be an integer if set.",
-    ),
-    ("session_creation_timeout_secs", _more_than(0), "session_creation_timeout_secs should be > 0"),
-    (
-        "device_fn",
-        _takes_only_op,
-        'device_fn must be callable with exactly one argument "op".',
-    ),
-    ("protocol", ("grpc", "grpc+verbs").__contains__, "protocol should be grpc or grpc+verbs"),
-    ("run_eagerly", _is_bool, "run_eagerly should be True or False"),
-    ("block_mode", _BLOCK_MODES.__contains__, f"block_mode should be one of {_BLOCK_MODES}"),
-    (
-        "max_steps_per_call",
-        lambda value: _is_integer(value) and value >= 1,
-        "max_steps_per_call should be an integer >= 1",
-    ),
-    ("save_input_position", _is_bool, "save_input_position should be True or False"),
-    ("save_meta_graph", _is_bool, "save_meta_graph should be True, False or None"),
-    ("progress", _is_bool, "progress should be True, False or None"),
-    ("check_data", _is_bool, "check_data should be True or False"),
-    ("variable_partitioner", callable, "variable_partitioner should be callable"),
-)
-
-
-def _check(config: RunConfig) -> None:
-    steps, secs = config.save_checkpoints_steps, config.save_checkpoints_secs
-    if steps is not None and secs is not None:
-        raise ConfigError(_BOTH_CHECKPOINT_RULES.format(steps, secs))
-    for name, holds, sentence in _RULES:
-        value = getattr(config, "_" + name)  # Without the default of `session_config`.
-        if value is not None and not holds(value):
-            given = _show(value) if len(_show(value)) < 200 else type(value).__name__
-            raise ConfigError(f"{sentence.rstrip('.')}. Given: {name}={given}.")

@@ -8,9 +8,11 @@ written into the model_dir: a resumed run makes the same one and stays bit-ident
 
 from __future__ import annotations
 
+import itertools
 import logging
+import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
@@ -45,6 +47,7 @@ _TURNS = 13
 _FEWEST_TURNS = 4
 _ENOUGH_SECONDS = 0.3
 _CLEAR_LEAD = 0.85
+_ANY_LEAD = 0.97
 _SMALL_MODEL_PARAMETERS = 50_000
 
 
@@ -144,10 +147,11 @@ def measure(
 
 
 def _soon_done(program: StepProgram, supply: Supply, way: str, steps_to_go: int | None) -> bool:
+    """What takes time beside the steps makes a turn longer: a short one is enough to know it."""
     if steps_to_go is None:
         return False
-    seconds = _seconds_per_step(program, supply, [way], _FEWEST_TURNS)[way]
-    return steps_to_go * min(seconds) < MIN_SECONDS_FOR_TRIAL
+    turns = itertools.islice(_turns(program, supply, way), 1 + _FEWEST_TURNS)
+    return any(steps_to_go * seconds < MIN_SECONDS_FOR_TRIAL for seconds in turns)
 
 
 def _compiling_may_pay(
@@ -168,38 +172,52 @@ def _may_be_compiled(program: StepProgram, supply: Supply) -> bool:
 
 
 def _winner(seconds: dict[str, list[float]], expected: str) -> str:
-    """Whoever leads clearly; else the expected one.
+    """Whoever leads clearly; else the expected one, or one thread where it leads at all.
 
-    What else the machine is busy with only adds time, so the best turn of each is compared.
+    What else the machine is busy with only adds time, so the best turn of each is compared. But
+    threads that wait for each other, as those of a recurrent network do, are seldom as quick as in
+    their best turn, and in a training they share the processor with the input, which a trial has
+    not.
     """
+    if expected == PLAIN and SINGLE_THREAD in seconds:
+        usual = {mode: statistics.median(taken) for mode, taken in seconds.items()}
+        if usual[SINGLE_THREAD] < _ANY_LEAD * usual[PLAIN]:
+            return SINGLE_THREAD
     best = min(seconds, key=lambda mode: min(seconds[mode]))
     return best if min(seconds[best]) < _CLEAR_LEAD * min(seconds[expected]) else expected
 
 
 def _seconds_per_step(
-    program: StepProgram, supply: Supply, modes: Sequence[str], turns: int = _TURNS
+    program: StepProgram, supply: Supply, modes: Sequence[str]
 ) -> dict[str, list[float]]:
     """The time of each way, turn by turn."""
-    # A call of what XLA compiled costs as much as many steps: a few would say nothing.
-    most = {mode: program.most_steps_at_once(supply, mode) for mode in modes}
-    steps = {mode: min(10 if mode == XLA else 2, most[mode]) for mode in modes}
-    taken: dict[str, list[float]] = {mode: [] for mode in modes}
+    turns = {mode: _turns(program, supply, mode) for mode in modes}
     for mode in modes:
-        float(program.try_out(supply, steps[mode], mode))  # compiling
+        next(turns[mode])
+    taken: dict[str, list[float]] = {mode: [] for mode in modes}
     begin = time.perf_counter()
-    for turn in range(turns):
+    for turn in range(1, _TURNS):
         for mode in modes:
-            start = time.perf_counter()
-            float(program.try_out(supply, steps[mode], mode))
-            seconds = (time.perf_counter() - start) / steps[mode]
-            if turn == 0:  # how many steps make a measurement
-                wanted = _TRIAL_SECONDS / seconds * (4 if mode == XLA else 1)
-                steps[mode] = max(steps[mode], min(most[mode], int(wanted)))
-            else:
-                taken[mode].append(seconds)
+            taken[mode].append(next(turns[mode]))
         if turn >= _FEWEST_TURNS and time.perf_counter() - begin > _ENOUGH_SECONDS:
             break
     return taken
+
+
+def _turns(program: StepProgram, supply: Supply, mode: str) -> Iterator[float]:
+    """Seconds per step of turns, the first of which tells how many steps make a measurement."""
+    most = program.most_steps_at_once(supply, mode)
+    # A call of what XLA compiled costs as much as many steps: a few would say nothing.
+    steps = min(10 if mode == XLA else 2, most)
+    float(program.try_out(supply, steps, mode))  # compiling
+    for turn in itertools.count():
+        start = time.perf_counter()
+        float(program.try_out(supply, steps, mode))
+        seconds = (time.perf_counter() - start) / steps
+        yield seconds
+        if turn == 0:
+            wanted = _TRIAL_SECONDS / seconds * (4 if mode == XLA else 1)
+            steps = max(steps, min(most, int(wanted)))
 
 
 def _fixed_size_variables(trace: Trace) -> list[tf.Variable]:

@@ -68,6 +68,12 @@ class Workspace:
         workspace = getattr(estimator, "_workspace", None)
         return workspace if isinstance(workspace, Workspace) else None
 
+    @staticmethod
+    def params_noted_by(estimator: Any) -> dict[str, Any]:
+        """What tells the model of an estimator from others; nothing, if it cannot be asked."""
+        workspace = Workspace.of(estimator)
+        return {} if workspace is None else workspace.noted_params()
+
     def noted_params(self) -> dict[str, Any]:
         """What tells this model from others, for who compares runs."""
         return {**(noted(self.made_with) or {}), **(noted(self.params) or {})}

@@ -65,24 +65,7 @@ def run_evaluation(
     start_locals(trace, session)
     trace.metrics.reset_keras()
     runner.after_create_session(0)
-    total = min((n for n in (steps, feeder.remaining) if n is not None), default=None)
-    with Progress.for_evaluation(total, enabled=progress) as line:
-        done = 0
-        while (steps is None or done < steps) and not runner.stop_requested:
-            count = _batches_at_once(program, runner, feeder, done, steps)
-            if count == 0 and feeder.replicas == 1:
-                runner.before_run(done, 1)  # as a v1 session, which finds the end by trying
-                break
-            drawn = feeder.replicas > 1 and (feeder.may_end_unexpectedly or count == 0)
-            if drawn:
-                count = 1
-                if not run_drawn_set(trace, feeder, runner, done):
-                    break
-            elif not _run_batches(program, feeder, runner, done, count):
-                break
-            _log_progress(done, count, steps)
-            done += count
-            line.update(done)
+    done = _run_all(program, feeder, runner, steps, progress)
     if done == 0 and not runner.stop_requested and steps != 0:
         _log.warning(
             "The input of evaluate is empty: input_fn gave no batch, so the metrics below are "
@@ -94,6 +77,35 @@ def run_evaluation(
     if runner.graph_changed:
         model.drop(trace)
     return values
+
+
+def _run_all(
+    program: StepProgram,
+    feeder: Feeder,
+    runner: HookRunner,
+    steps: int | None,
+    progress: bool | None,
+) -> int:
+    """How many batches there were, or were wanted."""
+    total = min((n for n in (steps, feeder.remaining) if n is not None), default=None)
+    done = 0
+    with Progress.for_evaluation(total, enabled=progress) as line:
+        while (steps is None or done < steps) and not runner.stop_requested:
+            count = _batches_at_once(program, runner, feeder, done, steps)
+            if count == 0 and feeder.replicas == 1:
+                runner.before_run(done, 1)  # as a v1 session, which finds the end by trying
+                break
+            drawn = feeder.replicas > 1 and (feeder.may_end_unexpectedly or count == 0)
+            if drawn:
+                count = 1
+                if not run_drawn_set(program.trace, feeder, runner, done):
+                    break
+            elif not _run_batches(program, feeder, runner, done, count):
+                break
+            _log_progress(done, count, steps)
+            done += count
+            line.update(done)
+    return done
 
 
 def _log_progress(done: int, count: int, steps: int | None) -> None:

@@ -89,19 +89,15 @@ class PredictProgram:
                 build = (self._many if self.joinable else self._one)(feeder, supply, counted)
                 mode = self._mode(counted)
                 self._compiled[key] = Compiled(build, mode, *supply.signature, *counts)
-            sizes, *values = self._compiled[key](*supply.values, *counts)
+            values = self._compiled[key](*supply.values, *counts)
         arrays = [v.numpy() for v in values]
         if not self.joinable:
             feeder.took()
             return [tuple(arrays)], False
-        rows = sizes.numpy()
-        ends = np.cumsum(rows, axis=0)
-        feeder.took(len(rows))
-        results = [
-            tuple(a[e - s : e] for a, e, s in zip(arrays, end, size, strict=True))
-            for end, size in zip(ends, rows, strict=True)
-        ]
-        return results, len(rows) < supply.steps
+        count = len(self.tensors)
+        results = _taken_apart(arrays[:count], arrays[count:])
+        feeder.took(len(results))
+        return results, len(results) < supply.steps
 
     def _mode(self, counted: bool) -> str:
         # The single-threaded executor cannot wait for an optional element.
@@ -115,53 +111,98 @@ class PredictProgram:
     def _one(self, feeder: Feeder, supply: Supply, counted: bool) -> Any:
         def run(*args: Any) -> Any:
             *given, first, _ = args
-            return tf.constant(1), self._step(supply.draw(given, first), counted)
+            return self._step(supply.draw(given, first), counted)
 
         return run
 
     def _many(self, feeder: Feeder, supply: Supply, counted: bool) -> Any:
-        def write(index: tf.Tensor, batch: list[tf.Tensor], sizes: Any, arrays: Any) -> Any:
+        def write(index: tf.Tensor, batch: list[tf.Tensor], arrays: Any) -> Any:
             values = self._step(batch, counted)
-            written = tuple(a.write(index, v) for a, v in zip(arrays, values, strict=True))
-            rows = tf.stack([tf.shape(v)[0] for v in values])
-            return index + 1, True, sizes.write(index, rows), written
+            return tuple(a.write(index, v) for a, v in zip(arrays, values, strict=True))
 
         def run(*args: Any) -> Any:
             *given, first, batches = args
 
-            def body(index: tf.Tensor, alive: Any, sizes: Any, arrays: Any) -> Any:
-                if counted or supply.by_number:
-                    return write(index, supply.draw(given, first + index), sizes, arrays)
+            def take(index: tf.Tensor, arrays: Any) -> Any:
+                return index + 1, write(index, supply.draw(given, first + index), arrays)
+
+            def take_if_there(index: tf.Tensor, alive: tf.Tensor, arrays: Any) -> Any:
                 maybe = given[0].get_next_as_optional()
                 return tf.cond(
                     maybe.has_value(),
-                    lambda: write(index, feeder.flatten(maybe.get_value()), sizes, arrays),
-                    lambda: (index, False, sizes, arrays),
+                    lambda: (
+                        index + 1,
+                        True,
+                        write(index, feeder.flatten(maybe.get_value()), arrays),
+                    ),
+                    lambda: (index, False, arrays),
                 )
 
-            _, _, sizes, arrays = tf.while_loop(
-                lambda i, alive, *_: tf.logical_and(alive, i < batches),
-                body,
-                (tf.constant(0), tf.constant(True), *self._empty_arrays()),
-                parallel_iterations=1,
-            )
-            return sizes.stack(), [a.concat() for a in arrays]
+            start = tf.constant(0)
+            if counted or supply.by_number:
+                _, arrays = tf.while_loop(
+                    lambda index, _: index < batches,
+                    take,
+                    (start, self._empty_arrays(batches)),
+                    parallel_iterations=1,
+                )
+            else:
+                _, _, arrays = tf.while_loop(
+                    lambda index, alive, _: tf.logical_and(alive, index < batches),
+                    take_if_there,
+                    (start, tf.constant(True), self._empty_arrays()),
+                    parallel_iterations=1,
+                )
+            joined = [
+                _joined(array, tensor) for array, tensor in zip(arrays, self.tensors, strict=True)
+            ]
+            return [lengths for _, lengths in joined], [values for values, _ in joined]
 
         return run
 
-    def _empty_arrays(self) -> tuple[Any, tuple[Any, ...]]:
-        arrays = tuple(
+    def _empty_arrays(self, size: tf.Tensor | None = None) -> tuple[tf.TensorArray, ...]:
+        """For each prediction, one that holds `size` batches, or as many as come."""
+        return tuple(
             tf.TensorArray(
                 t.dtype,
-                0,
-                dynamic_size=True,
+                0 if size is None else size,
+                dynamic_size=size is None,
                 infer_shape=False,
-                element_shape=tf.TensorShape([None]).concatenate(t.shape[1:]),
+                element_shape=_shape_of_batch(t),
             )
             for t in self.tensors
         )
-        sizes = tf.TensorArray(tf.int32, 0, dynamic_size=True, element_shape=[len(arrays)])
-        return sizes, arrays
+
+
+def _shape_of_batch(tensor: tf.Tensor) -> tf.TensorShape:
+    return tf.TensorShape([None]).concatenate(tensor.shape[1:])
+
+
+def _joined(array: tf.TensorArray, tensor: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The batches of `tensor` one after the other, and how many rows each has.
+
+    TensorFlow's own `concat` counts them, too, but keeps that to itself; to count them in each
+    turn of the loop would cost as much as a small model.
+    """
+    shape = _shape_of_batch(tensor)
+    joined = tf.raw_ops.TensorListConcatV2(
+        input_handle=array.flow,
+        element_dtype=tensor.dtype,
+        element_shape=[-1 if n is None else n for n in shape.as_list()],
+        leading_dims=tf.zeros([0], tf.int64),
+    )
+    return joined.tensor, joined.lengths
+
+
+def _taken_apart(
+    lengths: Sequence[np.ndarray], arrays: Sequence[np.ndarray]
+) -> list[tuple[np.ndarray, ...]]:
+    """Batches out of arrays in which they lie one after the other."""
+    columns = []
+    for counts, array in zip(lengths, arrays, strict=True):
+        ends = np.cumsum(counts).tolist()
+        columns.append([array[b:e] for b, e in zip([0, *ends], ends)])  # noqa: B905 - one more
+    return list(zip(*columns, strict=True))
 
 
 def predict_batches(

@@ -6,7 +6,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimand.core import tf_private
 from estimand.core.errors import ConfigError
 from estimand.engine.hook_calls import fetching
 from estimand.engine.hook_calls.cadence import Cadence
@@ -92,8 +91,7 @@ class LoopHook(LoopBound, tf.compat.v1.train.SessionRunHook):
     def _step_now(self, session: tf.compat.v1.Session) -> int:
         """The global step after everything that has run so far."""
         if self._loop is not None:
-            with tf_private.eager_mode():  # before and after the steps a graph is the default
-                return int(self._loop.global_step())
+            return int(self._loop.global_step())
         return int(session.run(self._global_step_tensor))
 
     def _resolve(self, element: Any) -> Any:

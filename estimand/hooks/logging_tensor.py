@@ -107,6 +107,8 @@ class LoggingTensorHook(LoopHook):
 
     def _log_tensors(self, tensor_values: dict[str, Any]) -> None:
         elapsed_secs, _ = self._timer.update_last_triggered_step(self._iter_count)
+        if self._formatter is None and not _log.isEnabledFor(logging.INFO):
+            return
         with np.printoptions(suppress=True):
             if self._formatter is not None:
                 _log.info(self._formatter(tensor_values))

@@ -527,9 +527,9 @@ def test_the_cause_stays_reachable(tmp_path: Path) -> None:
 
 
 def test_faults_of_this_package_are_not_folded(tmp_path: Path, monkeypatch) -> None:
-    from estimand.estimator.training import begun
+    from estimand.estimator.training import starting_point
 
-    monkeypatch.setattr(begun, "model_seed", None)
+    monkeypatch.setattr(starting_point, "model_seed", None)
     with pytest.raises(TypeError, match="not callable") as told:
         train(wrong_shapes, tmp_path)
-    assert "begun.py" in frames(told.value)
+    assert "starting_point.py" in frames(told.value)

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 import estimand as est
+from estimand.core import tf_private
 from estimand.engine.events import EventWriter
 from estimand.engine.hook_calls.runner import HookRunner
 from estimand.engine.hook_calls.session import TracedSession
@@ -67,7 +68,8 @@ class SmallLoop:
         self._runner = HookRunner(hooks, self._session)
 
     def global_step(self) -> int:
-        return int(self.trace.global_step.numpy())
+        with tf_private.eager_mode():
+            return self.trace.step_now()
 
     def save_checkpoint(
         self,

@@ -12,6 +12,7 @@ import linecache
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from estimand.core.errors import EstimandError
 
 SWITCH = "ESTIMAND_TRACEBACK"
 _NOTE = "frames of estimand, TensorFlow and Keras are folded"
-_OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+_OURS = os.path.join(Path(os.path.abspath(__file__)).parents[2], "")
 _THEIRS = ("tensorflow", "keras", "optree")
 _IN_BETWEEN = (contextlib.__file__,)
 

@@ -93,6 +93,7 @@ from estimand.core.tf_private.interceptable import (
 )
 from estimand.core.tf_private.keras import (
     fresh_keras_names,
+    keras_layer_of,
     keras_learning_rate,
     keras_optimizer_is_creating,
     keras_optimizer_lookups,
@@ -145,6 +146,7 @@ from estimand.core.tf_private.strategies import (
     keras_seeds_differ_by_replica,
     keras_thread_settings,
     keras_thread_settings_applied,
+    order_collectives_of,
     v1_optimizers_share_the_loss,
     variable_belongs_to,
     variable_partitioner,
@@ -218,6 +220,7 @@ __all__ = [
     "kept_resources",
     "keras_gradients_are_summed",
     "keras_kind",
+    "keras_layer_of",
     "keras_layers",
     "keras_learning_rate",
     "keras_losses_are_whole",
@@ -249,6 +252,7 @@ __all__ = [
     "onednn_kernels_to_ask_for",
     "op_before_read",
     "op_definition",
+    "order_collectives_of",
     "order_control_flow_bodies",
     "plain_variables",
     "prefetched",

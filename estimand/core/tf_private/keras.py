@@ -80,6 +80,11 @@ def fresh_keras_names() -> Iterator[None]:
         global_state.set_global_attribute("object_name_uids", saved or collections.defaultdict(int))
 
 
+def keras_layer_of(tensor: Any) -> str:
+    """The name of the layer that made a symbolic tensor of Keras 3."""
+    return str(tensor._keras_history.operation.name)
+
+
 def keras_learning_rate(optimizer: Any) -> Any:
     """What a Keras optimizer takes its rate from: a schedule, a function, or a number.
 

@@ -7,7 +7,8 @@ fetched global step is the value before its update, whatever order the executor 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ import tensorflow as tf
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.engine.tracing.trace import Trace
+from estimand.engine.variables import by_graph_name
 from estimand.engine.variables.placement import copies
 
 Values = Sequence[Any]
@@ -37,7 +39,7 @@ class FetchPlan:
     graph_fetches: tuple[Any, ...]  # tensors and ops of the graph
     rebuild: Callable[[Values, Values], Any]
 
-    @property
+    @functools.cached_property
     def key(self) -> tuple[str, ...]:
         return (*(f"read {id(v)}" for v in self.reads), *(f.name for f in self.graph_fetches))
 
@@ -87,11 +89,31 @@ def plan(trace: Trace, structure: Any) -> FetchPlan:
     leaves = tf.nest.flatten(structure)
     getters = [_leaf(collector, leaf) for leaf in leaves]
 
+    pack = _packing(structure)
+
     def rebuild(read_values: Values, fetch_values: Values) -> Any:
-        flat = [get(read_values, fetch_values) for get in getters]
-        return tf.nest.pack_sequence_as(structure, flat)
+        return pack(iter([get(read_values, fetch_values) for get in getters]))
 
     return FetchPlan(tuple(collector.reads), tuple(collector.fetches), rebuild)
+
+
+def _packing(structure: Any) -> Callable[[Iterator[Any]], Any]:
+    """What makes a structure of its leaves, as `tf.nest` does, which looks at it anew each time."""
+    if type(structure) is dict:
+        parts = {key: _packing(structure[key]) for key in sorted(structure)}
+
+        def as_dict(leaves: Iterator[Any]) -> dict[Any, Any]:
+            made = {key: pack(leaves) for key, pack in parts.items()}
+            return {key: made[key] for key in structure}
+
+        return as_dict
+    if type(structure) in (list, tuple):
+        packs, kind = [_packing(part) for part in structure], type(structure)
+        return lambda leaves: kind([pack(leaves) for pack in packs])
+    if not tf.nest.is_nested(structure):
+        return next
+    count = len(tf.nest.flatten(structure))
+    return lambda leaves: tf.nest.pack_sequence_as(structure, [next(leaves) for _ in range(count)])
 
 
 def _leaf(collector: _Collector, leaf: Any) -> Callable[[Values, Values], Any]:
@@ -125,7 +147,7 @@ def _element(trace: Trace, leaf: Any) -> Any:
         return value
     if isinstance(leaf, (str, bytes)):
         name = leaf.decode() if isinstance(leaf, bytes) else leaf
-        variable = trace.variables.by_name.get(name.split(":")[0])
+        variable = by_graph_name.find(name, trace.variables.by_name)
         try:
             return trace.graph.as_graph_element(name, allow_tensor=True, allow_operation=True)
         except (KeyError, ValueError) as error:

@@ -24,7 +24,10 @@ from estimand.engine.tracing.built_model import BuiltModel
 from estimand.engine.variables.store import VariableStore
 
 _train = tf.compat.v1.train
+# Found once: these modules look up their names anew each time.
 SessionRunArgs = _train.SessionRunArgs
+_SessionRunContext, _SessionRunValues = _train.SessionRunContext, _train.SessionRunValues
+_NOTHING = SessionRunArgs(None)
 ALSO = -1
 
 
@@ -100,6 +103,12 @@ class Look:
     plan: FetchPlan | None = None
     feeds: list[tf.Tensor] = field(default_factory=list)
     feed_values: list[tf.Tensor] = field(default_factory=list)
+
+    @property
+    def asks_for_nothing(self) -> bool:
+        """Whether the hooks only waited for this moment."""
+        plan = self.plan
+        return not (self.feeds or (plan is not None and (plan.reads or plan.graph_fetches)))
 
 
 class HookRunner:
@@ -183,7 +192,7 @@ class HookRunner:
             fetches[ALSO] = also
         with self.session.trace.at_a_look():  # hooks look up tensors here, too
             for hook in due:
-                context = _train.SessionRunContext(SessionRunArgs(None), self.session)
+                context = _SessionRunContext(_NOTHING, self.session)
                 request = hook.before_run(context)
                 if request is not None:
                     if not isinstance(request, SessionRunArgs):
@@ -200,7 +209,7 @@ class HookRunner:
     def after_run(self, look: Look, fetched: dict[int, Any], step: int) -> None:
         with self.session.trace.at_a_look():
             for index, (hook, context, _) in enumerate(look.contexts):
-                values = _train.SessionRunValues(
+                values = _SessionRunValues(
                     results=fetched.get(index), options=None, run_metadata=None
                 )
                 hook.after_run(context, values)

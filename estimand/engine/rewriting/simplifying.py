@@ -27,7 +27,15 @@ from tensorflow.compat.v1 import GraphDef, NodeDef
 
 from estimand.engine.rewriting import op_kinds, repeats, tables, updates
 from estimand.engine.rewriting.batch_shapes import ShapeOf, as_traced
-from estimand.engine.rewriting.subgraph import constant, in_order, op_of, tensor, waits_of
+from estimand.engine.rewriting.subgraph import (
+    constant,
+    data_of,
+    in_order,
+    op_of,
+    set_inputs,
+    tensor,
+    waits_of,
+)
 
 _log = logging.getLogger("tensorflow")
 
@@ -81,17 +89,7 @@ class _Simplifier:
     # What depends on constants only
 
     def fold(self) -> None:
-        foldable: dict[str, Any] = {}
-        for node in in_order(self._nodes):
-            if node.op == "Const":
-                if not any(i.startswith("^") for i in node.input):
-                    foldable[node.name] = node
-            elif node.op in _OF_SHAPES:
-                known = None if waits_of(node) else self._of_static_shape(node)
-                if known is not None:
-                    foldable[node.name] = known
-            elif self._is_foldable(node, foldable):
-                foldable[node.name] = node
+        foldable = self._of_constants()
         used = self._used_outside(foldable)
         wanted = [n for n, node in foldable.items() if node.op != "Const" and n in used]
         try:
@@ -100,6 +98,7 @@ class _Simplifier:
             # It fails, or has no kernel here: let that show when the step is run.
             _log.debug("Constants are not folded: %s", error)
             return
+        self._let_users_wait(foldable)
         self._do_not_fail |= {n for n, node in foldable.items() if node.op in _FAIL_AT_ONCE}
         if self._do_not_fail:
             self.wait_less()
@@ -110,6 +109,38 @@ class _Simplifier:
                 self._nodes[name] = node
             if node.op == "Const":
                 self._constants[name] = node
+
+    def _of_constants(self) -> dict[str, Any]:
+        """What has the same value in every step, as nodes that wait for nothing."""
+        foldable: dict[str, Any] = {}
+        waiting: set[str] = set()
+        for node in in_order(self._nodes):
+            waits = bool(waits_of(node)) or any(op_of(i) in waiting for i in node.input)
+            if waits and node.name in self._kept:
+                continue  # whoever fetches it waits as well
+            if node.op in _OF_SHAPES:
+                known = self._of_static_shape(node)
+            else:
+                known = node if node.op == "Const" or self._is_foldable(node, foldable) else None
+            if known is not None:
+                foldable[node.name] = _without_waits(known)
+                if waits:
+                    waiting.add(node.name)
+        return foldable
+
+    def _let_users_wait(self, foldable: dict[str, Any]) -> None:
+        """For what constants were to wait for: their values are known before."""
+        waits: dict[str, dict[str, None]] = {}
+        for node in in_order(self._nodes):
+            before = dict.fromkeys(w for i in node.input for w in waits.get(op_of(i), ()))
+            if node.name in foldable:
+                before |= dict.fromkeys(waits_of(node))
+                if before:
+                    waits[node.name] = before
+            elif before:
+                _add_waits(node, before)
+        for name in foldable:
+            self._nodes[name] = _without_waits(self._nodes[name])
 
     def _of_static_shape(self, node: NodeDef) -> Any:
         shape = self._shape_of(tensor(node.input[0]))
@@ -125,11 +156,11 @@ class _Simplifier:
         return constant(node.name, np.asarray(value, dtype.as_numpy_dtype), dtype)
 
     def _is_foldable(self, node: NodeDef, foldable: dict[str, Any]) -> bool:
-        if node.op == "Const" or not node.input:
+        if not data_of(node):
             return False
         if not (op_kinds.is_pure(node) or node.op in _FAIL_AT_ONCE):
             return False
-        if any(op_of(i) not in foldable or i.startswith("^") for i in node.input):
+        if any(op_of(i) not in foldable for i in data_of(node)):
             return False
         # With several outputs, consumers would have to be told apart: few are worth it.
         if len(self._graph.get_operation_by_name(node.name).outputs) != 1:
@@ -204,11 +235,11 @@ class _Simplifier:
         dtype = tf.dtypes.as_dtype(node.attr["dtype"].type)
         if not (dtype.is_floating or dtype.is_integer):
             return False
-        return bool(np.all(tf.make_ndarray(node.attr["value"].tensor) == value))
+        return bool(np.all(_value_of(node) == value))
 
     def _size(self, name: str) -> int | None:
         node = self._constants.get(op_of(name))
-        return None if node is None else tf.make_ndarray(node.attr["value"].tensor).size
+        return None if node is None else _value_of(node).size
 
     # What ops wait for
 
@@ -309,6 +340,19 @@ def _needed(nodes: Mapping[str, NodeDef], names: Iterable[str]) -> set[str]:
             needed.add(name)
             stack.extend(op_of(i) for i in nodes[name].input)
     return needed
+
+
+def _value_of(constant: NodeDef) -> np.ndarray:
+    return tf.make_ndarray(constant.attr["value"].tensor)
+
+
+def _without_waits(node: NodeDef) -> Any:
+    if not waits_of(node):
+        return node
+    free = tf.compat.v1.NodeDef()
+    free.CopyFrom(node)
+    set_inputs(free, data_of(node), ())
+    return free
 
 
 def _add_waits(node: NodeDef, names: Iterable[str]) -> None:

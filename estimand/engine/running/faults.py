@@ -40,7 +40,7 @@ _FIRST_OF_SEVERAL = re.compile(
 # Before the name stands where the engine has placed the step.
 _IN_A_HISTOGRAM = re.compile(
     r"^(Nan|Infinity) in summary histogram for: "
-    r"(?:(?:StatefulPartitionedCall(?:_\d+)?/)*step(?:_\d+)?/)?(\S+)"
+    r"(?:(?:(?:StatefulPartitionedCall|cond|while)(?:_\d+)?/)*step(?:_\d+)?/)?(\S+)"
 )
 # The parts of a sentence by which heads, and EstimatorSpec, insist on something.
 _OF_OUR_OWN = re.compile(

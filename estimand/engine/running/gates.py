@@ -77,11 +77,11 @@ _placed_before: weakref.WeakKeyDictionary[tf.Graph, tuple[int, _Placed]] = (
 def _placed(graph: tf.Graph) -> _Placed:
     """The devices that ops of a graph name, up to the first that is a problem, and that problem."""
     size = len(graph.get_operations())
-    known, found = _placed_before.get(graph, (None, None))
-    if found is None or known != size:
-        found = _look_for_devices(graph)
-        _placed_before[graph] = size, found
-    return found
+    known, placed = _placed_before.get(graph, (None, None))
+    if placed is None or known != size:
+        placed = _look_for_devices(graph)
+        _placed_before[graph] = size, placed
+    return placed
 
 
 def _look_for_devices(graph: tf.Graph) -> _Placed:

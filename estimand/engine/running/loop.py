@@ -50,7 +50,6 @@ _MAX_BLOCK_STEPS = 1000
 # After so many steps without any movement of the global step, no step target can be reached.
 _PATIENCE_STEPS = 1000
 
-
 OnFirstBatch = Callable[[list[tf.Tensor]], None]
 _Source = TypeVar("_Source", bound=BatchSource, contravariant=True)
 
@@ -108,6 +107,9 @@ class ReadyRun(Protocol):
     def mark_changed(self) -> None:
         """The variables may have other values than before."""
 
+    def changes(self) -> int | None:
+        """How often that was so; None: they may change without anybody saying so."""
+
 
 class TrainingLoop:
     """Runs one call of `Estimator.train`.
@@ -147,6 +149,7 @@ class TrainingLoop:
         self._on_first_batch: list[OnFirstBatch] = []
         self._max_block = min(run.max_steps_per_call or _MAX_BLOCK_STEPS, _MAX_BLOCK_STEPS)
         self._step = 0
+        self._changes_at_step: int | None = None  # when it was seen
         self._pace = Pace()
         self._increment = 1  # how far one training step moves the global step
         self._motionless_in_a_row = 0
@@ -163,6 +166,8 @@ class TrainingLoop:
         return list(self._hooks.hooks)
 
     def global_step(self) -> int:
+        if self._changes_at_step is not None and self._changes_at_step == self._run.changes():
+            return self._step
         with tf_private.eager_mode():  # hooks also ask while the graph is the default one
             return self.trace.step_now()
 
@@ -276,6 +281,7 @@ class TrainingLoop:
     def _run_block(self, steps: int) -> bool:
         """Run `steps` steps, letting the hooks look at the last; False when the input ended."""
         batches = self._feeder.batches
+        self._changes_at_step = None  # it moves
         due = self._hooks.steps_to_next_look(self._step)
         looked_at = due is not None and due <= steps * self._increment
         single = looked_at or bool(self._on_first_batch)
@@ -334,8 +340,7 @@ class TrainingLoop:
     def _single_step(self, look: Look | None) -> tuple[int, dict[int, Any]]:
         """Run the step that hooks look at; the global step after it and what they fetched."""
         plan = fetching.NOTHING if look is None or look.plan is None else look.plan
-        if not self._on_first_batch and look is not None and _fetches_nothing(look, plan):
-            # The hooks only waited for this moment: no need to compile a step of its own.
+        if not self._on_first_batch and look is not None and look.asks_for_nothing:
             self.last_loss, step = self._program.loop(self._feeder, 1)
             return step, {}
         first, self._on_first_batch = self._on_first_batch, []
@@ -349,6 +354,7 @@ class TrainingLoop:
     def _advance(self, step: int, steps: int) -> None:
         self._run.mark_changed()
         before, self._step = self._step, step
+        self._changes_at_step = self._run.changes()
         moved = self._step - before
         if moved > 0:
             self._motionless_in_a_row = 0
@@ -391,7 +397,3 @@ class TrainingLoop:
             loss = float(self.last_loss)
             for hook in watching:
                 hook.check(loss, self._step)
-
-
-def _fetches_nothing(look: Look, plan: fetching.FetchPlan) -> bool:
-    return not (plan.reads or plan.graph_fetches or look.feeds)

@@ -30,7 +30,7 @@ from estimand.engine.metrics import MetricSet
 from estimand.engine.rewriting.inlining import GraphCopy
 from estimand.engine.tracing import keras2_methods, random_bodies, randomness, summaries
 from estimand.engine.tracing.usage import Usage
-from estimand.engine.variables import effects
+from estimand.engine.variables import by_graph_name, effects, one_part
 from estimand.engine.variables.placement import copies
 from estimand.engine.variables.store import VariableStore
 from estimand.engine.variables.traced_variables import TracedVariables, imported_variables
@@ -229,12 +229,13 @@ def trace_model(
             tf_private.kept_resources() as kept,
             _keyed(draws, graph, distribution.team.number),
         ):
+            by_graph_name.let_find(graph, variables.by_name)
             global_step = create_global_step(graph)
 
             def one_replica(number: int) -> tuple[EstimatorSpec, MetricSet | None]:
                 mine = flat_inputs[number * size : (number + 1) * size]
                 features, labels = pack_batch(element_spec, mine)
-                with store.maker.partitioning():
+                with store.maker.partitioning(), one_part.found_whole(variables.by_name):
                     spec = _checked_spec(call_model_fn(features, labels, mode), mode)
                 return spec, MetricSet.of(spec, variables) if mode == ModeKeys.EVAL else None
 

@@ -51,6 +51,7 @@ class BlockModeChoice:
             if start_step >= (self.record.block_mode_from_step or 0):
                 program.block_mode = mode
                 return None
+            program.block_mode = self._before_choice()
             return lambda batch: setattr(program, "block_mode", mode)
         steps = self._steps_to_go(start_step, target)
         # A run with a seed is to come out the same wherever and whenever it is started: what a
@@ -61,6 +62,7 @@ class BlockModeChoice:
             program.block_mode = self._by_rule(steps) if seeded else block_mode.guess(program.trace)
             self._keep(start_step)
             return None
+        program.block_mode = self._before_choice()
 
         @time_spent.on(time_spent.STARTING)
         def choose(batch: list[tf.Tensor]) -> None:
@@ -73,6 +75,11 @@ class BlockModeChoice:
             self._keep(start_step + 1)
 
         return choose
+
+    def _before_choice(self) -> str:
+        """Of the first step. What is compiled for it, which hooks look at, is of use later if it is
+        the way that will be chosen."""
+        return block_mode.guess(self.program.trace)
 
     def _by_rule(self, steps: int | None) -> str:
         there = steps is None or steps > 0

@@ -57,7 +57,7 @@ def taking_part(workspace: Workspace) -> Iterator[None]:
             stack.enter_context(preemption_noticed(config._cluster, leaving_note))
         yield
     if has_servers:
-        tell_servers(config._cluster, workers.there(workers.listed))
+        tell_servers(config._cluster, workers.there(workers.numbers()))
         if workers.model_dir is not None:
             retract(workers.model_dir)  # of those that were lost
         # The variables have gone with the servers; what comes next reads the checkpoint.

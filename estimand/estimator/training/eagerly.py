@@ -20,9 +20,9 @@ from estimand.engine.feeding.batches import pack_batch
 from estimand.engine.feeding.feeder import Feeder, InputPosition
 from estimand.engine.saving.model_saver import DRAWS
 from estimand.estimator import eagerly
-from estimand.estimator.training.begun import Begun, TrainingInput
 from estimand.estimator.training.in_process import feeder_at, put_back_locals
 from estimand.estimator.training.prepared import Prepared
+from estimand.estimator.training.starting_point import StartingPoint, TrainingInput
 from estimand.inputs.contract import ModelInput
 
 
@@ -41,28 +41,28 @@ class _Position(InputPosition):
         return ([], {"kind": "start"}) if self._program.first_step else super().take()
 
 
-def prepare(begun: Begun, input_fn: TrainingInput) -> Prepared:
+def prepare(start: StartingPoint, input_fn: TrainingInput) -> Prepared:
     """Make the variables, which takes a batch, and bring the input to its place."""
-    workspace = begun.workspace
+    workspace = start.workspace
     given = input_fn.call()
-    tf.random.set_seed(begun.seed)
-    runner = workspace.eager_runner(ModeKeys.TRAIN, begun.seed)
-    make = _from_scratch if begun.latest is None and workspace.warm_start is None else _filled
+    tf.random.set_seed(start.seed)
+    runner = workspace.eager_runner(ModeKeys.TRAIN, start.seed)
+    make = _from_scratch if start.latest is None and workspace.warm_start is None else _filled
     try:
-        begun, trace, feeder, given, first_step = make(begun, input_fn, given, runner)
+        start, trace, feeder, given, first_step = make(start, input_fn, given, runner)
     except tf.errors.OutOfRangeError:
         raise NoBatchError from None
     workspace.live.store.mark_changed()
     start_step = trace.step_now()
-    runner.draws.start(int(begun.meta.get(DRAWS, start_step)))
+    runner.draws.start(int(start.meta.get(DRAWS, start_step)))
     session = EagerSession(trace)
     program = EagerProgram(runner, session, given.element_spec, first_step)
     position = None
     if workspace.config.save_input_position:
         position = _Position(program, feeder, given.dataset, resumable=given.resumable)
     return Prepared(
-        begun=begun,
-        latest=begun.latest,
+        start=start,
+        latest=start.latest,
         program=program,
         session=session,
         feeder=feeder,
@@ -72,16 +72,16 @@ def prepare(begun: Begun, input_fn: TrainingInput) -> Prepared:
     )
 
 
-_Made = tuple[Begun, EagerTrace, Feeder, ModelInput, FirstStep | None]
+_Made = tuple[StartingPoint, EagerTrace, Feeder, ModelInput, FirstStep | None]
 
 
 def _from_scratch(
-    begun: Begun, input_fn: TrainingInput, given: ModelInput, runner: EagerRunner
+    start: StartingPoint, input_fn: TrainingInput, given: ModelInput, runner: EagerRunner
 ) -> _Made:
     """There are no variables before the first step. It is run once, taken back so that hooks see
     the start, and put in place when its turn comes."""
-    feeder = feeder_at(begun, given, input_fn.call, None, begun.meta, Stop())
-    before = begun.workspace.live.store.values()
+    feeder = feeder_at(start, given, input_fn.call, None, start.meta, Stop())
+    before = start.workspace.live.store.values()
     batch = feeder.next_batch()
     feeder.took(-1)  # it counts when the step does
     features, labels = pack_batch(given.element_spec, batch)
@@ -91,7 +91,7 @@ def _from_scratch(
     if scaffold is not None and scaffold.init_fn is not None:
         scaffold.init_fn(EagerSession(trace))  # a Scaffold binds itself as the first argument
         put_in_place = lambda: runner.run(features, labels)  # noqa: E731  variables have changed
-    return begun, trace, feeder, given, FirstStep(batch, put_in_place)
+    return start, trace, feeder, given, FirstStep(batch, put_in_place)
 
 
 def _taken_back(trace: EagerTrace, before: dict[int, tf.Tensor]) -> Callable[[], EagerTrace]:
@@ -114,15 +114,17 @@ def _taken_back(trace: EagerTrace, before: dict[int, tf.Tensor]) -> Callable[[],
     return put_in_place
 
 
-def _filled(begun: Begun, input_fn: TrainingInput, given: ModelInput, runner: EagerRunner) -> _Made:
+def _filled(
+    start: StartingPoint, input_fn: TrainingInput, given: ModelInput, runner: EagerRunner
+) -> _Made:
     """Variables with the values of a checkpoint or a warm start, made on a batch of no account."""
     first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
-    trace, used = eagerly.build(begun.workspace, runner, given.element_spec, first)
-    if used != begun.latest:  # the newest was damaged: what was noted with it is no use, either
+    trace, used = eagerly.build(start.workspace, runner, given.element_spec, first)
+    if used != start.latest:  # the newest was damaged: what was noted with it is no use, either
         meta = (checkpoints.read_meta(used) if used else None) or {}
-        begun = dataclasses.replace(begun, latest=used, meta=meta)
+        start = dataclasses.replace(start, latest=used, meta=meta)
     # A Dataset that was read from, if only one batch, shuffles anew the next time.
     given = input_fn.call()
-    feeder = feeder_at(begun, given, input_fn.call, begun.latest, begun.meta, trace.stop)
-    runner.go_on_with(put_back_locals(begun, trace, begun.latest, begun.meta))
-    return begun, trace, feeder, given, None
+    feeder = feeder_at(start, given, input_fn.call, start.latest, start.meta, trace.stop)
+    runner.go_on_with(put_back_locals(start, trace, start.latest, start.meta))
+    return start, trace, feeder, given, None

@@ -20,11 +20,11 @@ from estimand.engine.saving import initialization, local_values
 from estimand.engine.saving.model_saver import DRAWS
 from estimand.engine.tracing.built_model import BuiltModel
 from estimand.engine.tracing.trace import Trace
-from estimand.estimator.training.begun import Begun, TrainingInput
 from estimand.estimator.training.block_mode_choice import BlockModeChoice
 from estimand.estimator.training.data_checks import DataCheck
 from estimand.estimator.training.prepared import Prepared
-from estimand.estimator.training.resumed_input import Start
+from estimand.estimator.training.resumed_input import InputPlace
+from estimand.estimator.training.starting_point import StartingPoint, TrainingInput
 from estimand.inputs.contract import ModelInput
 
 
@@ -56,15 +56,19 @@ class RunInProcess(TracedRun):
     program: StepProgram
     feeder: Feeder
 
+    def changes(self) -> int | None:
+        """Of the variables: here, and by nobody but the steps and what hooks run."""
+        return self.start.workspace.live.store.changes
+
     def settle(self, hooks: Sequence[Any], target: int | None) -> list[OnFirstBatch]:
         """Then it is settled how steps are run, for hooks may have added what not every way can
         run; or several ways are tried with the first batch."""
         on_first_batch = super().settle(hooks, target)
-        workspace = self.begun.workspace
+        workspace = self.start.workspace
         choice = BlockModeChoice(
             self.program,
             self.feeder,
-            self.begun.record,
+            self.start.record,
             workspace.config,
             workspace.model_dir,
             hooks,
@@ -73,22 +77,22 @@ class RunInProcess(TracedRun):
         return on_first_batch if choose is None else [*on_first_batch, choose]
 
 
-def prepare(begun: Begun, input_fn: TrainingInput) -> RunInProcess:
+def prepare(start: StartingPoint, input_fn: TrainingInput) -> RunInProcess:
     """Trace the model function, fill its variables, and bring the input to its place."""
-    workspace, distribution = begun.workspace, begun.distribution
+    workspace, distribution = start.workspace, start.distribution
     live, config = workspace.live, workspace.config
     given = input_fn.call()
     trace = live.trace(
-        ModeKeys.TRAIN, given.element_spec, begun.seed, distributed=distribution.is_strategy
+        ModeKeys.TRAIN, given.element_spec, start.seed, distributed=distribution.is_strategy
     )
     session = TracedSession(trace)
     check = DataCheck(trace, given, wanted=config.check_data)
-    latest, meta = fill_variables(begun, trace, session)
+    latest, meta = fill_variables(start, trace, session)
     distribution.team.take_from_chief(list(trace.variables.saved().values()))
-    feeder = feeder_at(begun, given, input_fn.call, latest, meta, trace.stop)
-    connect(begun, session, feeder.next_batch)
+    feeder = feeder_at(start, given, input_fn.call, latest, meta, trace.stop)
+    connect(start, session, feeder.next_batch)
     initialization.start_locals(trace, session)
-    put_back_locals(begun, trace, latest, meta)
+    put_back_locals(start, trace, latest, meta)
     start_step = int(trace.global_step.numpy())
     if trace.draws is not None:
         trace.draws.start(int(meta.get(DRAWS, start_step)))
@@ -102,7 +106,7 @@ def prepare(begun: Begun, input_fn: TrainingInput) -> RunInProcess:
         return StepProgram(trace, targets, trace.spec.loss, times_input=True)
 
     return RunInProcess(
-        begun=begun,
+        start=start,
         latest=latest,
         program=live.program(trace, "train", program),
         session=session,
@@ -116,33 +120,33 @@ def prepare(begun: Begun, input_fn: TrainingInput) -> RunInProcess:
 
 
 def fill_variables(
-    begun: Begun, trace: Trace, session: TracedSession
+    start: StartingPoint, trace: Trace, session: TracedSession
 ) -> tuple[str | None, Mapping[str, Any]]:
     """Give variables their first values; the checkpoint that these are from, and its notes."""
-    workspace, store = begun.workspace, begun.workspace.live.store
-    if not begun.distribution.leads:  # the values come from the chief
+    workspace, store = start.workspace, start.workspace.live.store
+    if not start.distribution.leads:  # the values come from the chief
         initialization.initialize(trace, session, None)
         return None, {}
-    if begun.latest is None:
+    if start.latest is None:
         if not store.only_in_memory:
             checkpoints.warn_of_unusable(workspace.model_dir, None)
             initialization.initialize(trace, session, workspace.warm_start)
-        return None, begun.meta
+        return None, start.meta
     used = initialization.restore(
         trace,
         store,
         session,
-        begun.latest,
+        start.latest,
         fall_back=workspace.model_dir,
         on_read=lambda path: voice.tell("resumed from %s", path),
     )
-    if used != begun.latest:  # the newest was damaged: its input position is no use, either
+    if used != start.latest:  # the newest was damaged: its input position is no use, either
         return used, checkpoints.read_meta(used) or {}
-    return used, begun.meta
+    return used, start.meta
 
 
 def feeder_at(
-    begun: Begun,
+    start: StartingPoint,
     given: ModelInput,
     again: Callable[[], ModelInput],
     latest: str | None,
@@ -150,31 +154,31 @@ def feeder_at(
     stop: Stop,
 ) -> Feeder:
     """The input, at the place where the last call was interrupted or at its start."""
-    distribution = begun.distribution
-    resumes = begun.resumes and begun.workspace.config.save_input_position
+    distribution = start.distribution
+    resumes = start.resumes and start.workspace.config.save_input_position
     where = meta.get("input") if resumes and distribution.leads else None
-    start = Start.at(where, given, latest)
-    [batches] = distribution.team.from_chief([start.batches])  # what the chief skips, all do
+    place = InputPlace.at(where, given, latest)
+    [batches] = distribution.team.from_chief([place.batches])  # what the chief skips, all do
     if not distribution.leads:
-        start = Start(batches)
-    return start.feeder(given, again, distribution, stop)
+        place = InputPlace(batches)
+    return place.feeder(given, again, distribution, stop)
 
 
 def put_back_locals(
-    begun: Begun, trace: BuiltModel, latest: str | None, meta: Mapping[str, Any]
+    start: StartingPoint, trace: BuiltModel, latest: str | None, meta: Mapping[str, Any]
 ) -> dict[str, Any]:
     """A call that goes on in the place of another has its local variables, too: these."""
     names = meta.get(local_values.NAMES)
-    if begun.resumes and latest is not None and names:
+    if start.resumes and latest is not None and names:
         return local_values.put_back(trace, latest, names)
     return {}
 
 
 def connect(
-    begun: Begun, session: TracedSession, next_batch: Callable[[], list[tf.Tensor]]
+    start: StartingPoint, session: TracedSession, next_batch: Callable[[], list[tf.Tensor]]
 ) -> None:
     """Let what hooks run in their session take batches, and count as a change of the values."""
-    store = begun.workspace.live.store
+    store = start.workspace.live.store
     session.next_batch = next_batch
     session.on_run = store.mark_changed
     store.mark_changed()

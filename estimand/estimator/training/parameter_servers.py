@@ -22,9 +22,9 @@ from estimand.engine.hook_calls.session import TracedSession
 from estimand.engine.saving import initialization
 from estimand.engine.tracing.trace import Trace
 from estimand.engine.variables import effects
-from estimand.estimator.training.begun import Begun, TrainingInput
 from estimand.estimator.training.data_checks import DataCheck
 from estimand.estimator.training.in_process import TracedRun, connect, fill_variables
+from estimand.estimator.training.starting_point import StartingPoint, TrainingInput
 from estimand.inputs.contract import ModelInput
 
 _Keys = tf.compat.v1.GraphKeys
@@ -38,32 +38,32 @@ class RunOnServers(TracedRun):
     feeder: WorkersInput
 
 
-def prepare(begun: Begun, input_fn: TrainingInput) -> RunOnServers:
+def prepare(start: StartingPoint, input_fn: TrainingInput) -> RunOnServers:
     """Make and fill the variables on the servers, and the inputs on the workers.
 
     The position of the input is not saved: each worker is somewhere else in it, and none of them
     waits. A training that goes on begins its input anew.
     """
-    live, config = begun.workspace.live, begun.workspace.config
+    live, config = start.workspace.live, start.workspace.config
     servers = live.store.maker
     assert isinstance(servers, Servers)
-    given = shares(functools.partial(_call, begun, input_fn), input_fn.function, servers.workers)
+    given = shares(functools.partial(_call, start, input_fn), input_fn.function, servers.workers)
     input_fn.given = given[0]
-    trace = live.trace(ModeKeys.TRAIN, given[0].element_spec, begun.seed)
+    trace = live.trace(ModeKeys.TRAIN, given[0].element_spec, start.seed)
     session = TracedSession(trace)
     check = DataCheck(trace, given[0], wanted=config.check_data)
-    latest, _ = fill_variables(begun, trace, session)
+    latest, _ = fill_variables(start, trace, session)
     initialization.start_locals(trace, session)  # also fills the tables that workers get
     tables, fill_tables = _tables(trace), _fill_tables_in_graph(trace)
     feeder = WorkersInput(given, servers, input_fn.function, tables, fill_tables)
-    connect(begun, session, feeder.next_batch)
+    connect(start, session, feeder.next_batch)
 
     def program() -> ServedProgram:
         targets = [trace.spec.train_op, *trace.step_effects]
         return ServedProgram(trace, targets, trace.spec.loss, servers)
 
     return RunOnServers(
-        begun=begun,
+        start=start,
         latest=latest,
         program=live.program(trace, "train", program),
         session=session,
@@ -76,12 +76,14 @@ def prepare(begun: Begun, input_fn: TrainingInput) -> RunOnServers:
     )
 
 
-def _call(begun: Begun, input_fn: TrainingInput, context: tf.distribute.InputContext) -> ModelInput:
-    workspace = begun.workspace
+def _call(
+    start: StartingPoint, input_fn: TrainingInput, context: tf.distribute.InputContext
+) -> ModelInput:
+    workspace = start.workspace
     workspace.forget_what_is_gone()
-    done = 0 if begun.latest is None else checkpoints.checkpoint_step(begun.latest)
+    done = 0 if start.latest is None else checkpoints.checkpoint_step(start.latest)
     # Another order than that of the steps before, also where the user has fixed the seed.
-    workspace.live.seed_input(ModeKeys.TRAIN, (begun.input_seed + done) % 2**31)
+    workspace.live.seed_input(ModeKeys.TRAIN, (start.input_seed + done) % 2**31)
     return workspace.call_input_fn(input_fn.function, ModeKeys.TRAIN, context)
 
 

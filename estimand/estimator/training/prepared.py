@@ -12,7 +12,7 @@ from estimand.engine.feeding.source import BatchSource
 from estimand.engine.hook_calls.runner import HookSession
 from estimand.engine.running.loop import OnFirstBatch, Program
 from estimand.engine.tracing.built_model import BuiltModel
-from estimand.estimator.training.begun import Begun
+from estimand.estimator.training.starting_point import StartingPoint
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Prepared:
       max_steps_per_call: at most so many steps between two looks at signals; None: by the clock.
     """
 
-    begun: Begun
+    start: StartingPoint
     latest: str | None
     program: Program[Any]
     session: HookSession
@@ -56,10 +56,13 @@ class Prepared:
 
     @property
     def team(self) -> Team:
-        return self.begun.distribution.team
+        return self.start.distribution.team
 
     def mark_changed(self) -> None:
-        self.begun.workspace.live.store.mark_changed()
+        self.start.workspace.live.store.mark_changed()
+
+    def changes(self) -> int | None:
+        return None
 
     def settle(self, hooks: Sequence[Any], target: int | None) -> list[OnFirstBatch]:
         """When hooks have begun: the rest of what has to be settled before the first step, and

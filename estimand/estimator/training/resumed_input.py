@@ -34,7 +34,7 @@ _DIFFERENCES = {
 
 
 @dataclass(frozen=True)
-class Start:
+class InputPlace:
     """How to get to where training goes on.
 
     `saved` is the file of a position to go back to, of a feeder of this `kind`. If there is none,
@@ -48,7 +48,9 @@ class Start:
     to_be_tried: bool = False
 
     @classmethod
-    def at(cls, where: Mapping[str, Any] | None, given: ModelInput, latest: str | None) -> Start:
+    def at(
+        cls, where: Mapping[str, Any] | None, given: ModelInput, latest: str | None
+    ) -> InputPlace:
         """The place that `where`, saved with the checkpoint `latest`, stands for in this input."""
         if where is None or where.get("kind") == "start":
             return cls()

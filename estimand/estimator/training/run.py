@@ -34,22 +34,22 @@ _SECONDS_WORTH_A_WORD = 5.0
 
 def run(prepared: Prepared, arguments: TrainArguments, spent: TimeSpent) -> None:
     """Train until the target, the end of input, a hook's wish or a signal."""
-    begun = prepared.begun
+    start = prepared.start
     target = arguments.target(prepared.start_step)
     saver = _saver(prepared)
-    begun.tell_checkpoint(prepared.latest)
+    start.tell_checkpoint(prepared.latest)
     with (
         Interrupts() as interrupts,
-        in_use(begun.workspace, saver, interrupts),
+        in_use(start.workspace, saver, interrupts),
         _progress(prepared, target) as line,
     ):
         spent.waits_are_noted_by(prepared.program.seconds_waited)
         loop = _train(prepared, arguments, target, saver, interrupts, line.update)
         with time_spent.on(time_spent.CHECKPOINTS):
             saver.wait()
-        begun.distribution.ended(prepared.trace.stop, interrupts)
+        start.distribution.ended(prepared.trace.stop, interrupts)
     _finish(prepared, loop.last_loss, saver, interrupted=interrupts.received is not None)
-    if begun.distribution.leads and begun.workspace.config.progress is not False:
+    if start.distribution.leads and start.workspace.config.progress is not False:
         _tell_of_waiting(spent.seconds())
     interrupts.leave(loop.global_step(), saved=saver.last_path is not None)
 
@@ -63,7 +63,7 @@ def _train(
     on_block: Callable[[int, Any], None],
 ) -> TrainingLoop:
     """Run all steps."""
-    workspace, distribution = prepared.begun.workspace, prepared.begun.distribution
+    workspace, distribution = prepared.start.workspace, prepared.start.distribution
     config, live, trace = workspace.config, workspace.live, prepared.trace
     hooks = assemble(trace, config, arguments.hooks)
     save = saver.save if distribution.leads else saves_nothing
@@ -94,7 +94,7 @@ def _train(
 
 
 def _saver(prepared: Prepared) -> ModelSaver:
-    workspace, trace = prepared.begun.workspace, prepared.trace
+    workspace, trace = prepared.start.workspace, prepared.trace
     keep = keep_policy(workspace.config, v1_saver(trace))
     return ModelSaver(
         prepared.session,
@@ -108,9 +108,9 @@ def _saver(prepared: Prepared) -> ModelSaver:
 
 
 def _progress(prepared: Prepared, target: int | None) -> Progress:
-    workspace, start = prepared.begun.workspace, prepared.start_step
+    workspace, start = prepared.start.workspace, prepared.start_step
     progress = workspace.config.progress
-    if prepared.begun.distribution.leads and progress is not False:
+    if prepared.start.distribution.leads and progress is not False:
         voice.tell(
             "training from step %s%s in %s",
             f"{start:,}",
@@ -133,8 +133,8 @@ def _tell_of_waiting(seconds: Mapping[str, float]) -> None:
 
 
 def _finish(prepared: Prepared, loss: Any, saver: ModelSaver, *, interrupted: bool) -> None:
-    workspace = prepared.begun.workspace
-    if prepared.begun.distribution.leads:
+    workspace = prepared.start.workspace
+    if prepared.start.distribution.leads:
         EventWriter.get(workspace.model_dir).flush()
     if saver.last_path is not None and saver.is_current(saver.last_path):
         workspace.live.store.mark_loaded(saver.origins(saver.last_path))

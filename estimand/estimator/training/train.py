@@ -13,9 +13,13 @@ from estimand.engine.model_dir import anchored
 from estimand.engine.running import faults
 from estimand.estimator.run_context import NO_STEPS
 from estimand.estimator.training import eagerly, in_process, multi_worker, parameter_servers
-from estimand.estimator.training.begun import Begun, TrainingInput, begin
 from estimand.estimator.training.prepared import Prepared, TrainArguments
 from estimand.estimator.training.run import run
+from estimand.estimator.training.starting_point import (
+    StartingPoint,
+    TrainingInput,
+    find_starting_point,
+)
 from estimand.estimator.workspace import Workspace
 
 _log = logging.getLogger("tensorflow")
@@ -39,27 +43,27 @@ def train(workspace: Workspace, input_fn: Callable[..., Any], arguments: TrainAr
             _tell_that_all_is_done(workspace, latest, arguments.max_steps)
             return
         where = anchored(workspace.model_dir) if distribution.leads else None
-        begun = begin(workspace, distribution, latest)
-        given = TrainingInput(begun, input_fn)
+        start = find_starting_point(workspace, distribution, latest)
+        given = TrainingInput(start, input_fn)
         with (
             time_spent.counted(where) as spent,
             workspace.live.training(),
             faults.told_plainly(lambda: given.given, eager=eager),
         ):
             try:
-                prepared = _prepare(begun, given)
+                prepared = _prepare(start, given)
             except eagerly.NoBatchError:
                 _log.warning(NO_STEPS)
                 return
             run(prepared, arguments, spent)
 
 
-def _prepare(begun: Begun, given: TrainingInput) -> Prepared:
-    if begun.workspace.config.run_eagerly:
-        return eagerly.prepare(begun, given)
-    if begun.distribution.has_servers:
-        return parameter_servers.prepare(begun, given)
-    return in_process.prepare(begun, given)
+def _prepare(start: StartingPoint, given: TrainingInput) -> Prepared:
+    if start.workspace.config.run_eagerly:
+        return eagerly.prepare(start, given)
+    if start.distribution.has_servers:
+        return parameter_servers.prepare(start, given)
+    return in_process.prepare(start, given)
 
 
 def _is_done(latest: str | None, max_steps: int | None) -> bool:

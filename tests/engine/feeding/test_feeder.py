@@ -15,7 +15,7 @@ from estimand.engine.checkpoints.api import CheckpointWriter, Entry
 from estimand.engine.distribution import Distribution, Stop
 from estimand.engine.feeding.feeder import Feeder, InputPosition
 from estimand.engine.feeding.resident import open_feeder
-from estimand.estimator.training.resumed_input import Start
+from estimand.estimator.training.resumed_input import InputPlace
 from estimand.inputs.contract import call_input_fn
 
 ROWS = 37  # eight batches of five, the last with two rows
@@ -53,9 +53,9 @@ def batches(feeder: Feeder, count: int) -> list[Any]:
 def resumed(make: Callable[[], tf.data.Dataset], where: dict[str, Any], saved: str) -> Feeder:
     tf.random.set_seed(5)
     given = call_input_fn(make, mode="train", params=None, config=None)
-    start = Start.at(where, given, saved)
+    place = InputPlace.at(where, given, saved)
     again = lambda: pytest.fail("the position should fit")  # noqa: E731
-    return start.feeder(given, again, Distribution(), Stop())
+    return place.feeder(given, again, Distribution(), Stop())
 
 
 @pytest.mark.parametrize("name", PIPELINES)

@@ -14,6 +14,7 @@ import estimand as est
 from estimand.core.errors import InputError
 from estimand.engine.checkpoints.api import CheckpointWriter
 from estimand.engine.feeding.feeder import Feeder, InputPosition
+from estimand.engine.feeding.fingerprint import Fingerprint
 from estimand.engine.feeding.in_order import InOrderFeeder, rows_in_order
 from estimand.engine.feeding.resident import ResidentFeeder, open_feeder, rows_of
 from estimand.inputs import permutation
@@ -217,7 +218,7 @@ def test_any_other_pipeline_is_left_as_it_is(other: Callable[[], tf.data.Dataset
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 150, 9000])
-@pytest.mark.parametrize("version", [1, permutation.CURRENT_ORDER])
+@pytest.mark.parametrize("version", [1, 3, permutation.CURRENT_ORDER])
 def test_each_epoch_is_a_permutation_whatever_is_asked_for_at_once(rows: int, version: int) -> None:
     with permutation.in_order(version):
         row_at = permutation.rows_in_order(rows, tf.constant([5, 6], tf.int64))
@@ -227,3 +228,19 @@ def test_each_epoch_is_a_permutation_whatever_is_asked_for_at_once(rows: int, ve
     for begin, end in ((0, 1), (rows - 1, rows + 1), (rows, 3 * rows), (3 * rows - 1, 3 * rows)):
         part = row_at(tf.range(begin, end, dtype=tf.int64)).numpy()
         assert part.tolist() == whole[begin:end].tolist()
+
+
+def test_the_rows_of_an_older_run_are_the_same_and_so_is_their_pipeline() -> None:
+    read = est.inputs.numpy_input_fn(
+        {"x": np.arange(20)}, batch_size=2, num_epochs=None, shuffle=True
+    )
+    given = {}
+    for version in (3, permutation.CURRENT_ORDER):
+        tf.random.set_seed(3)
+        with permutation.in_order(version):
+            given[version] = read()
+    orders = [[b["x"].tolist() for b in d.take(9).as_numpy_iterator()] for d in given.values()]
+    assert orders[0] == orders[1]
+    assert {int(d.cardinality()) for d in given.values()} == {tf.data.INFINITE_CARDINALITY}
+    seen = [Fingerprint.of(dataset) for dataset in given.values()]
+    assert seen[0].data == seen[1].data and seen[0].arrangement != seen[1].arrangement

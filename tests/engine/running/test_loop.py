@@ -125,6 +125,9 @@ class Run:
     def mark_changed(self) -> None:
         self.changed_at.append(self.program.trace.step)
 
+    def changes(self) -> int:
+        return len(self.changed_at)
+
 
 def made(program: Program, feeder: BatchSource, hooks: Hooks, **options: Any) -> Any:
     run = options.pop("run", None) or Run(program, feeder)

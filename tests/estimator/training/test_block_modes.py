@@ -15,6 +15,7 @@ import estimand as est
 from estimand.core import tf_private
 from estimand.engine import block_mode
 from estimand.engine.model_dir import RunRecord
+from estimand.engine.running.program import StepProgram
 from tests.estimator.conftest import (
     START,
     Weights,
@@ -233,6 +234,23 @@ def test_a_run_that_is_soon_over_compares_nothing(tmp_path: Path, monkeypatch: A
     assert "single_thread" in [record.get("block_mode") for record in records]
 
 
+def test_a_run_that_is_soon_over_is_known_by_a_few_steps(tmp_path: Path, monkeypatch: Any) -> None:
+    tried: list[int] = []
+    run = StepProgram.try_out
+
+    def counted(self: Any, supply: Any, steps: int, mode: str) -> Any:
+        tried.append(steps)
+        return run(self, supply, steps, mode)
+
+    monkeypatch.setattr(StepProgram, "try_out", counted)
+    monkeypatch.setattr(block_mode, "MIN_SECONDS_FOR_TRIAL", 1e9)
+    estimator = est.Estimator(
+        model_fn_of(v1_logits, momentum), str(tmp_path), run_config(tf_random_seed=None)
+    )
+    estimator.train(input_fn, max_steps=1000, hooks=[est.StopAtStepHook(last_step=2)])
+    assert tried == [2, 2]  # to compile, and to measure
+
+
 def with_a_convolution(features: Any, labels: tf.Tensor, mode: str) -> est.EstimatorSpec:
     kernel = v1.get_variable("kernel", [2, 2, 1, 1], initializer=v1.ones_initializer())
     pictures = tf.reshape(features["x"], [-1, 2, 2, 1])
@@ -347,3 +365,21 @@ def test_a_shape_can_be_looked_at(model_dir: str, mode: str) -> None:
         input_fn, steps=2, hooks=[hook]
     )
     assert hook.seen == [[12, 4], [12, 4]]
+
+
+@pytest.mark.parametrize(
+    ("plain", "single_thread", "expected", "winner"),
+    [
+        ([6.7, 8.5, 8.7], [6.1, 6.2, 6.3], "plain", "single_thread"),  # as an LSTM
+        ([6.2, 7.4, 8.1], [6.8, 6.9, 7.1], "plain", "single_thread"),  # one lucky turn
+        ([6.2, 6.3, 8.1], [6.2, 6.3, 7.1], "plain", "plain"),
+        ([1.2, 1.3, 1.3], [2.0, 2.1, 2.2], "plain", "plain"),
+        ([6.0, 6.1, 6.2], [6.7, 6.8, 6.9], "single_thread", "single_thread"),  # no clear lead
+        ([4.0, 4.1, 4.2], [6.7, 6.8, 6.9], "single_thread", "plain"),
+    ],
+)
+def test_one_thread_need_not_lead_clearly(
+    plain: list[float], single_thread: list[float], expected: str, winner: str
+) -> None:
+    seconds = {"plain": plain, "single_thread": single_thread}
+    assert block_mode._winner(seconds, expected) == winner

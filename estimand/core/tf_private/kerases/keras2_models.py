@@ -41,6 +41,11 @@ def as_in_functions() -> Iterator[None]:
         yield
 
 
+def inner_layers(model: Any) -> list[Any]:
+    """All layers of a model, those within layers too, in the order of their making."""
+    return list(model._flatten_layers(include_self=False))
+
+
 def _copied_as_it_is(_: Any) -> Callable[..., Any]:
     """A copy of a layer that was made in a TensorFlow 1 graph is such a layer.
 

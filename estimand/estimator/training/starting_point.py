@@ -19,7 +19,7 @@ from estimand.inputs.contract import ModelInput
 
 
 @dataclass(frozen=True)
-class Begun:
+class StartingPoint:
     """What a call knows of the one before it.
 
     Args:
@@ -54,7 +54,9 @@ class Begun:
             checkpoints.mark_meta(latest, complete=False, input={"kind": "start"})
 
 
-def begin(workspace: Workspace, distribution: Distribution, latest: str | None) -> Begun:
+def find_starting_point(
+    workspace: Workspace, distribution: Distribution, latest: str | None
+) -> StartingPoint:
     """The chief looks into model_dir and tells the others; these only listen."""
     if not distribution.leads:
         return _follow(workspace, distribution)
@@ -75,35 +77,35 @@ def begin(workspace: Workspace, distribution: Distribution, latest: str | None) 
         record.block_mode = record.block_mode_from_step = None
     record.params = workspace.noted_params() or None
     record.save(workspace.model_dir)
-    begun = Begun(workspace, distribution, latest, meta, record, seed, resumes)
-    told = [seed, begun.input_seed, begun.input_order, resumes, workspace.is_gone()]
+    start = StartingPoint(workspace, distribution, latest, meta, record, seed, resumes)
+    told = [seed, start.input_seed, start.input_order, resumes, workspace.is_gone()]
     distribution.team.from_chief(told)
-    return begun
+    return start
 
 
-def _follow(workspace: Workspace, distribution: Distribution) -> Begun:
+def _follow(workspace: Workspace, distribution: Distribution) -> StartingPoint:
     seed, input_seed, input_order, resumes, forget = distribution.team.from_chief([0] * 5)
     workspace.live.forget_if(bool(forget))
     record = RunRecord(input_seed=input_seed, input_order=input_order)
-    return Begun(workspace, distribution, None, {}, record, seed, bool(resumes))
+    return StartingPoint(workspace, distribution, None, {}, record, seed, bool(resumes))
 
 
 class TrainingInput:
     """The input function of a training call, and what it gave last."""
 
-    def __init__(self, begun: Begun, function: Callable[..., Any]) -> None:
+    def __init__(self, start: StartingPoint, function: Callable[..., Any]) -> None:
         self.function = function
         self.given: ModelInput | None = None
-        self._begun = begun
+        self._start = start
 
     def call(self) -> ModelInput:
         """This process's share of the batches, from the start, in the order of this call."""
-        begun, distribution = self._begun, self._begun.distribution
-        workspace = begun.workspace
+        start, distribution = self._start, self._start.distribution
+        workspace = start.workspace
         if distribution.leads:
             workspace.forget_what_is_gone()
-        workspace.live.seed_input(ModeKeys.TRAIN, begun.input_seed)
-        with permutation.in_order(begun.input_order):
+        workspace.live.seed_input(ModeKeys.TRAIN, start.input_seed)
+        with permutation.in_order(start.input_order):
             self.given = workspace.call_input_fn(
                 self.function, ModeKeys.TRAIN, distribution.input_context()
             )
