@@ -7,7 +7,9 @@ True
 
 from __future__ import annotations
 
-from importlib import import_module
+from typing import TYPE_CHECKING
+
+from estimand.core.interpreter.lazy_names import lazy_names
 
 _EARLY_STOPPING = "estimand.hooks.early_stopping"
 
@@ -32,15 +34,27 @@ _HOME = {
 
 __all__ = sorted(_HOME)
 
-
-def __getattr__(name: str) -> object:
-    # Lazily: importing this module must not import TensorFlow.
-    if name not in _HOME:
-        raise AttributeError(
-            f"estimand.experimental has no public name {name!r}; it has: {', '.join(__all__)}."
-        )
-    return getattr(import_module(_HOME[name]), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+if TYPE_CHECKING:
+    from estimand.canned.kmeans import KMeans as KMeans
+    from estimand.canned.logit_fns import call_logit_fn as call_logit_fn
+    from estimand.canned.logit_fns import dnn_logit_fn_builder as dnn_logit_fn_builder
+    from estimand.canned.logit_fns import linear_logit_fn_builder as linear_logit_fn_builder
+    from estimand.canned.rnn import RNNClassifier as RNNClassifier
+    from estimand.canned.rnn import RNNEstimator as RNNEstimator
+    from estimand.canned.sdca import LinearSDCA as LinearSDCA
+    from estimand.estimator.in_memory_evaluator import (
+        InMemoryEvaluatorHook as InMemoryEvaluatorHook,
+    )
+    from estimand.export.receivers import (
+        build_raw_supervised_input_receiver_fn as build_raw_supervised_input_receiver_fn,
+    )
+    from estimand.hooks.early_stopping import make_early_stopping_hook as make_early_stopping_hook
+    from estimand.hooks.early_stopping import (
+        make_stop_at_checkpoint_step_hook as make_stop_at_checkpoint_step_hook,
+    )
+    from estimand.hooks.early_stopping import stop_if_higher_hook as stop_if_higher_hook
+    from estimand.hooks.early_stopping import stop_if_lower_hook as stop_if_lower_hook
+    from estimand.hooks.early_stopping import stop_if_no_decrease_hook as stop_if_no_decrease_hook
+    from estimand.hooks.early_stopping import stop_if_no_increase_hook as stop_if_no_increase_hook
+else:
+    __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md and CONTRIBUTING.md speak of files, folders and classes that are there."""
+"""ARCHITECTURE.md, CONTRIBUTING.md and internals.md speak of files and classes that are there."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ ARCHITECTURE = (REPOSITORY / "ARCHITECTURE.md").read_text()
 DOCUMENTS = {
     "ARCHITECTURE.md": ARCHITECTURE,
     "CONTRIBUTING.md": (REPOSITORY / "CONTRIBUTING.md").read_text(),
+    "docs/internals.md": (REPOSITORY / "docs" / "internals.md").read_text(),
 }
 FOLDERS = ("estimand", "tests", "docs", "examples", "bench")
 WRITTEN_BY_PROGRAMS = {"model_dir/eval[_name]/"}
@@ -44,7 +45,8 @@ def test_files_and_folders_are_there(document: str) -> None:
     def exists(name: str) -> bool:
         """A path may begin at any folder, and need not tell what kind of file it is."""
         tails = (f"/{name}", f"/{name}/", f"/{name}.py")
-        return (REPOSITORY / name).exists() or any(p.endswith(tails) for p in there)
+        beside = (REPOSITORY / document).parent / name
+        return beside.exists() or any(place.endswith(tails) for place in there)
 
     assert sorted(name for name in (named - WRITTEN_BY_PROGRAMS) | links if not exists(name)) == []
 

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -38,22 +39,47 @@ def test_dir_lists_every_public_name() -> None:
     assert set(est.__all__) <= set(dir(est))
 
 
-def test_type_checkers_see_the_same_names_from_the_same_modules() -> None:
-    tree = ast.parse(Path(est.__file__).read_text())
-    blocks = [node for node in tree.body if isinstance(node, ast.If)]
-    seen = {
-        alias.asname: (statement.module, alias.name)
-        for block in blocks
+def seen_by_type_checkers(module: ModuleType) -> dict[str, tuple[str | None, str]]:
+    tree = ast.parse(Path(str(module.__file__)).read_text())
+    return {
+        str(alias.asname): (statement.module, alias.name)
+        for block in tree.body
+        if isinstance(block, ast.If)
         for statement in block.body
         if isinstance(statement, ast.ImportFrom)
         for alias in statement.names
     }
+
+
+def test_type_checkers_see_the_same_names_from_the_same_modules() -> None:
     listed = {}
     for name, home in est._HOME.items():
         module, _, attribute = home.partition(":")
         listed[name] = (module, attribute) if attribute else tuple(module.rsplit(".", 1))
     assert listed
-    assert seen == listed
+    assert seen_by_type_checkers(est) == listed
+
+
+@pytest.mark.parametrize("package", ["experimental", "export", "inputs", "records", "serving"])
+def test_type_checkers_see_those_of_other_lazy_packages_too(package: str) -> None:
+    module = getattr(est, package)
+    assert module._HOME and module.__all__ == dir(module)
+    assert seen_by_type_checkers(module) == {
+        name: (home, name) for name, home in module._HOME.items()
+    }
+    assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_editors_show_the_arguments() -> None:
+    pytest.importorskip("jedi")
+    program = (  # in a process of its own, for jedi starts another one, which stays
+        "import jedi\n"
+        "for name in 'Estimator', 'inputs.csv_input_fn', 'experimental.stop_if_higher_hook':\n"
+        "    script = jedi.Script(f'import estimand as est\\nest.{name}(')\n"
+        "    (signature,) = script.get_signatures()\n"
+        "    print(signature.params[1].name)"
+    )
+    assert run_python(program).split() == ["model_dir", "batch_size", "metric_name"]
 
 
 def test_unknown_name_is_an_attribute_error_that_names_it() -> None:

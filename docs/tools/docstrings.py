@@ -11,15 +11,15 @@ _SETTING = re.compile(r"_(setting|flag|ignored)\(.*\)", flags=re.S)
 
 
 def described(value: str) -> str | None:
-    """The text of a field that is a setting.
+    """The text of a field that is a setting; None: it has none, as arguments of its class have.
 
     >>> described('_flag(8500, "TCP port of gRPC; 0 for none.")')
     'TCP port of gRPC; 0 for none.'
     """
     if _SETTING.fullmatch(value) is None:
         return None
-    (call,) = ast.parse(value, mode="eval").body.args[-1:]
-    return str(ast.literal_eval(call))
+    texts = ast.parse(value, mode="eval").body.args[-1:]
+    return str(ast.literal_eval(texts[0])) if texts else None
 
 
 def fenced(text: str) -> str:

@@ -20,6 +20,7 @@ def test_examples_become_blocks_and_the_rest_stays() -> None:
 
 def test_settings_are_described_by_their_text() -> None:
     assert described('_setting("Directory of checkpoints.")') == "Directory of checkpoints."
+    assert described("_setting()") is None
     assert described('_flag(8500, "TCP port of gRPC; 0 for none.")') == (
         "TCP port of gRPC; 0 for none."
     )

@@ -73,7 +73,9 @@ def board(
     # The folder above several model_dirs is what TensorBoard takes itself.
     above = None if len(model_dirs) != 1 else os.path.abspath(model_dirs[0])
     is_linked = above is None or above in directories
-    if made is None or not made.estimator._workspace.noted_params():
+    from estimand.estimator.workspace import Workspace
+
+    if made is None or not Workspace.params_noted_by(made.estimator):
         _tell_of_parameters(directories)
     _tell_of_profiles(directories, is_linked)
     if not only_write:

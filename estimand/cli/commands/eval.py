@@ -65,10 +65,12 @@ def _evaluate(
 ) -> dict[int, dict[str, Any]]:
     from estimand.estimator import untrained
     from estimand.estimator.lifecycle.evaluate_all import evaluate_all
+    from estimand.estimator.workspace import Workspace
 
     if everything:
         return evaluate_all(estimator, spec, again=again)
-    if checkpoint is None and untrained.nothing_to_evaluate(estimator._workspace):
+    workspace = Workspace.of(estimator)
+    if checkpoint is None and workspace and untrained.nothing_to_evaluate(workspace):
         raise NoCheckpointError(
             f"The model is not trained. {untrained.what_is_there(estimator.model_dir)}. Train it "
             "first, or name a checkpoint: --checkpoint=PATH."

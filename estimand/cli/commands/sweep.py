@@ -79,9 +79,9 @@ def sweep(
 
             optuna().logging.set_verbosity(optuna().logging.WARNING)
             make = None if trials == 0 else _maker(checked, arguments, fixed)
-        found = tuning.search(make, space, study, trials=trials, **options)  # type: ignore[arg-type]
+        best = tuning.search(make, space, study, trials=trials, **options)  # type: ignore[arg-type]
         if not is_part:
-            _show(found, study)
+            _show(best, study)
 
 
 def _space(files: Sequence[str], params: Sequence[str]) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def _dotted(given: Mapping[str, Any], start: str = "") -> dict[str, Any]:
             space |= _dotted(value, f"{start}{name}.")
         else:
             is_list = isinstance(value, list)
-            space[f"{start}{name}"] = [_number(one) for one in value] if is_list else value
+            space[f"{start}{name}"] = [_number(choice) for choice in value] if is_list else value
     return space
 
 
