@@ -81,6 +81,13 @@ class OnRay:
         return False
 
     def _no_room(self, count: int) -> ClusterError:
+        here = self._ray.get_runtime_context().get_node_id()
+        if not any(node["Alive"] and node["NodeID"] == here for node in self._ray.nodes()):
+            return ClusterError(
+                "The Ray process of this machine, which owns the job, has ended: no other machine "
+                "can be found for what was lost. Start it again (`ray start --address=...`), and "
+                "launch again: training goes on from its last checkpoint."
+            )
         return ClusterError(
             f"The Ray cluster has no room for {count} processes of {self._cpus:g} CPUs: "
             f"it did not start them within {_SECONDS_FOR_ROOM:.0f} s. It has "

@@ -85,6 +85,7 @@ class Ray:
     def __init__(self) -> None:
         self.actors: list[Actor] = []
         self.has_room = True
+        self.has_this_machine = True
 
     def is_initialized(self) -> bool:
         return True
@@ -106,6 +107,13 @@ class Ray:
 
     def cluster_resources(self) -> dict[str, float]:
         return {"CPU": 4.0}
+
+    def get_runtime_context(self) -> Any:
+        return SimpleNamespace(get_node_id=lambda: "here")
+
+    def nodes(self) -> list[dict[str, Any]]:
+        others = [{"NodeID": "there", "Alive": True}]
+        return [*others, {"NodeID": "here", "Alive": self.has_this_machine}]
 
     def actor_at(self, address: str) -> Actor:
         [found] = [a for a in self.actors if a.host and a.host.address() == address]
@@ -189,3 +197,12 @@ def test_one_for_which_no_machine_is_left_is_done_without(job: Job, ray: Ray) ->
     ray.actor_at(before).lose()
     job.wait_until_said("Training goes on without it.")
     job.wait_until_said("The Ray cluster has no room for 4 processes of 1 CPUs")
+
+
+def test_it_is_told_when_the_machine_that_owns_the_job_is_the_one_that_is_lost(
+    job: Job, ray: Ray
+) -> None:
+    [before] = worker_0(job.configs(4))
+    ray.has_room = ray.has_this_machine = False
+    ray.actor_at(before).lose()
+    job.wait_until_said("The Ray process of this machine, which owns the job, has ended")

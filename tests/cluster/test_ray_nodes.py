@@ -46,14 +46,17 @@ ENVIRONMENT = {"PYTHONPATH": str(REPOSITORY), "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Of four nodes, one more than are needed for a process each."""
+    """Of four nodes, one more than are needed for a process each, and one that only coordinates.
+
+    It is the node of whoever launches: lost, it takes all actors with it, as its machine would.
+    """
     from ray.cluster_utils import Cluster
 
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PYTHONBREAKPOINT", "0")  # Ray sets it, and leaves it so
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    for _ in range(3):
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    for _ in range(4):
         made.add_node(num_cpus=1)
     yield made
     made.shutdown()
