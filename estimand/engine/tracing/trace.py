@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from estimand.core import tf_private
-from estimand.core.errors import ModelFnError
 from estimand.core.interpreter import garbage
 from estimand.core.interpreter.swapping import alone
 from estimand.core.modes import ModeKeys
@@ -29,11 +28,12 @@ from estimand.engine.feeding.batches import flatten_batch, pack_batch
 from estimand.engine.metrics import MetricSet
 from estimand.engine.rewriting.inlining import GraphCopy
 from estimand.engine.tracing import keras2_methods, random_bodies, randomness, summaries
+from estimand.engine.tracing.model_fn_results import checked_spec, refuse_imported_variables
 from estimand.engine.tracing.usage import Usage
 from estimand.engine.variables import by_graph_name, effects, one_part
 from estimand.engine.variables.placement import copies
 from estimand.engine.variables.store import VariableStore
-from estimand.engine.variables.traced_variables import TracedVariables, imported_variables
+from estimand.engine.variables.traced_variables import TracedVariables
 from estimand.engine.variables.twins import twin_of
 
 CallModelFn = Callable[[Any, Any, str], EstimatorSpec]
@@ -204,73 +204,117 @@ def trace_model(
 ) -> Trace:
     """Call the model function, once for each replica, and capture everything it builds."""
     distribution = distribution or Distribution()
-    flat_specs = flatten_batch(*element_spec)
-    size = len(flat_specs)
-    signature = [
-        tf.TensorSpec(s.shape, s.dtype, name=f"estimand_input_{i}")
-        for i, s in enumerate(flat_specs * distribution.replicas)
-    ]
-    stop = distribution.stop() if mode == ModeKeys.TRAIN else Stop()
+    training = mode == ModeKeys.TRAIN
     # Workers that do not wait for each other share nothing but the global step.
-    alone = mode == ModeKeys.TRAIN and not store.maker.are_on_servers
-    draws = randomness.Draws() if alone else None
-    built: dict[str, Any] = {"stop": stop, "draws": draws}
-
-    def build(*flat_inputs: tf.Tensor) -> list[tf.Tensor]:
-        graph = tf.compat.v1.get_default_graph()
-        tf_private.order_control_flow_bodies(graph)
-        tf_private.tell_tensors_apart(graph)
-        if seed is not None:
-            tf.compat.v1.set_random_seed(seed)
-        with (
-            distribution.entered(),
-            store.tracing(graph, training=mode == ModeKeys.TRAIN) as variables,
-            summaries.collect_v2_summaries() as tensor_summaries,
-            tf_private.kept_resources() as kept,
-            _keyed(draws, graph, distribution.team.number),
-        ):
-            by_graph_name.let_find(graph, variables.by_name)
-            global_step = create_global_step(graph)
-
-            def one_replica(number: int) -> tuple[EstimatorSpec, MetricSet | None]:
-                mine = flat_inputs[number * size : (number + 1) * size]
-                features, labels = pack_batch(element_spec, mine)
-                with store.maker.partitioning(), one_part.found_whole(variables.by_name):
-                    spec = _checked_spec(call_model_fn(features, labels, mode), mode)
-                return spec, MetricSet.of(spec, variables) if mode == ModeKeys.EVAL else None
-
-            spec, metrics = distribution.call(one_replica, stop)
-            _refuse_imported_variables(graph)
-            store.adopt_foreign(variables, metrics.variables() if metrics is not None else ())
-            if metrics is not None:
-                metrics.own(variables)
-            built.update(spec=spec, variables=variables, global_step=global_step)
-            built.update(tensor_summaries=tensor_summaries, kept=kept, metrics=metrics)
-            if mode == ModeKeys.TRAIN:
-                built["summary_op"] = summaries.merged_summary(graph, spec)
-        return []
-
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(garbage.left_alone())
-        stack.enter_context(building_scopes(seed))
-        has_remote_variables = store.maker.are_remote
-        stack.enter_context(building_for_any_executor(distribution, has_remote_variables))
-        wrapped = tf.compat.v1.wrap_function(build, signature)
+    counts_draws = training and not store.maker.are_on_servers
+    call = _ModelCall(
+        call_model_fn,
+        mode,
+        element_spec,
+        store,
+        seed,
+        create_global_step,
+        distribution,
+        stop=distribution.stop() if training else Stop(),
+        draws=randomness.Draws() if counts_draws else None,
+    )
+    signature = call.signature()
+    has_remote_variables = store.maker.are_remote
+    with (
+        garbage.left_alone(),
+        building_scopes(seed),
+        building_for_any_executor(distribution, has_remote_variables),
+    ):
+        wrapped = tf.compat.v1.wrap_function(call.build, signature)
     graph = wrapped.graph
-    built["variables"].twins.bind(graph)
     trace = Trace(
         mode=mode,
         graph=graph,
         wrapped=wrapped,
         inputs=list(graph.inputs[: len(signature)]),
         distribution=distribution,
+        stop=call.stop,
+        draws=call.draws,
         has_remote_variables=has_remote_variables,
         owner=store.owner,
-        **built,
+        **call.left_behind,
     )
+    trace.variables.twins.bind(graph)
     effects.name_resources(graph, store.owner)
     _finish(trace)
     return trace
+
+
+@dataclass(frozen=True)
+class _ModelCall:
+    """A model function, and the graph that it is called in.
+
+    Attributes:
+      left_behind: after `build`, the fields of a Trace that the call has made.
+    """
+
+    call_model_fn: CallModelFn
+    mode: str
+    element_spec: tuple[Any, Any]
+    store: VariableStore
+    seed: int | None
+    create_global_step: Callable[[tf.Graph], tf.Variable]
+    distribution: Distribution
+    stop: Stop
+    draws: randomness.Draws | None
+    left_behind: dict[str, Any] = field(default_factory=dict)
+
+    def signature(self) -> list[tf.TensorSpec]:
+        """The tensors of a batch for each replica, one after the other."""
+        specs = flatten_batch(*self.element_spec) * self.distribution.replicas
+        return [
+            tf.TensorSpec(spec.shape, spec.dtype, name=f"estimand_input_{number}")
+            for number, spec in enumerate(specs)
+        ]
+
+    def build(self, *flat_inputs: tf.Tensor) -> list[tf.Tensor]:
+        graph = tf.compat.v1.get_default_graph()
+        tf_private.order_control_flow_bodies(graph)
+        tf_private.tell_tensors_apart(graph)
+        if self.seed is not None:
+            tf.compat.v1.set_random_seed(self.seed)
+        training = self.mode == ModeKeys.TRAIN
+        with (
+            self.distribution.entered(),
+            self.store.tracing(graph, training=training) as variables,
+            summaries.collect_v2_summaries() as tensor_summaries,
+            tf_private.kept_resources() as kept,
+            _keyed(self.draws, graph, self.distribution.team.number),
+        ):
+            by_graph_name.let_find(graph, variables.by_name)
+            global_step = self.create_global_step(graph)
+            replica = functools.partial(self._replica, flat_inputs, variables)
+            spec, metrics = self.distribution.call(replica, self.stop)
+            refuse_imported_variables(graph)
+            self.store.adopt_foreign(variables, metrics.variables() if metrics is not None else ())
+            if metrics is not None:
+                metrics.own(variables)
+            self.left_behind.update(
+                spec=spec,
+                variables=variables,
+                global_step=global_step,
+                tensor_summaries=tensor_summaries,
+                kept=kept,
+                metrics=metrics,
+                summary_op=summaries.merged_summary(graph, spec) if training else None,
+            )
+        return []
+
+    def _replica(
+        self, flat_inputs: Sequence[tf.Tensor], variables: TracedVariables, number: int
+    ) -> tuple[EstimatorSpec, MetricSet | None]:
+        """The model function on the batch of replica `number`."""
+        size = len(flat_inputs) // self.distribution.replicas
+        mine = flat_inputs[number * size : (number + 1) * size]
+        features, labels = pack_batch(self.element_spec, mine)
+        with self.store.maker.partitioning(), one_part.found_whole(variables.by_name):
+            spec = checked_spec(self.call_model_fn(features, labels, self.mode), self.mode)
+        return spec, MetricSet.of(spec, variables) if self.mode == ModeKeys.EVAL else None
 
 
 def _keyed(draws: randomness.Draws | None, graph: tf.Graph, worker: int) -> Any:
@@ -313,50 +357,6 @@ def building_scopes(seed: int | None) -> Iterator[None]:
                 yield
         finally:
             random.setstate(state)
-
-
-def _refuse_imported_variables(graph: tf.Graph) -> None:
-    names = imported_variables(graph)
-    if names:
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        raise ModelFnError(
-            f"model_fn imported a graph with variables: {names[0]!r}{more}, by "
-            "tf.train.import_meta_graph or hub.Module. Nobody would fill, train or save them. Load "
-            "the model before, by module = tf.saved_model.load(path), and call "
-            "module.signatures['default'](...) in model_fn."
-        )
-
-
-def _advice(returned: Any) -> str:
-    if returned is None:
-        return (
-            "Is a return missing in one of the branches? End each with return est.EstimatorSpec("
-            "mode, ...)."
-        )
-    if hasattr(returned, "compile") and hasattr(returned, "fit"):
-        return (
-            "Call the Keras model on the features and make a spec of what it gives; or compile it "
-            "and write est.keras.model_to_estimator(model)."
-        )
-    return "Return est.EstimatorSpec(mode, loss=..., train_op=...) or the like."
-
-
-def _checked_spec(spec: Any, mode: str) -> EstimatorSpec:
-    if hasattr(spec, "as_estimator_spec"):
-        spec = spec.as_estimator_spec()
-    if not isinstance(spec, EstimatorSpec):
-        raise ModelFnError(
-            "model_fn should return an EstimatorSpec. "
-            f"In mode {mode!r} it returned {type(spec).__name__}: {spec!r}. {_advice(spec)}"
-        )
-    if spec.mode is None:  # a model function for one mode need not know it
-        spec = EstimatorSpec(**{**spec._asdict(), "mode": mode})
-    if spec.mode != mode:
-        raise ModelFnError(
-            f"model_fn was called with mode {mode!r} but returned an EstimatorSpec of mode "
-            f"{spec.mode!r}. Pass the `mode` argument on: est.EstimatorSpec(mode=mode, ...)."
-        )
-    return spec
 
 
 def _finish(trace: Trace) -> None:
