@@ -100,7 +100,7 @@ class ReadyRun(Protocol):
     def max_steps_per_call(self) -> int | None:
         """At most so many steps between two looks at signals; None: by the clock."""
 
-    def settle(self, hooks: Sequence[Any], target: int | None) -> list[OnFirstBatch]:
+    def hooks_have_begun(self, hooks: Sequence[Any], target: int | None) -> list[OnFirstBatch]:
         """Hooks have begun, so the graph is complete: settle what depends on that. What is to be
         done with the first batch, after its step."""
 
@@ -198,7 +198,7 @@ class TrainingLoop:
         with self._hooks.extending():
             self._checkpoints.begin()
         self._hooks.begin()
-        self._on_first_batch = self._run.settle(self.hooks, self._target)
+        self._on_first_batch = self._run.hooks_have_begun(self.hooks, self._target)
         self._step = self.global_step()
         self._first_checkpoint()
         self._hooks.after_create_session(self._step)

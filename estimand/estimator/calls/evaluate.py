@@ -24,7 +24,7 @@ from estimand.engine.model_dir import RunRecord
 from estimand.engine.progress.results import in_one_line
 from estimand.engine.running import faults
 from estimand.engine.tracing.trace import Trace
-from estimand.estimator import eagerly
+from estimand.estimator import eager_models
 from estimand.estimator.reading import (
     filled_trace,
     model_to_read,
@@ -170,11 +170,11 @@ def _evaluate_eagerly(
     seed: int,
     as_they_are: bool,
 ) -> tuple[str | None, dict[str, Any]]:
-    eagerly.begin(workspace, "evaluate")
+    eager_models.begin(workspace, "evaluate")
     runner, spec = workspace.eager_runner(ModeKeys.EVAL, seed), given.element_spec
     feeder = Feeder(given.dataset, given.unpack, keep_alive=given)
     try:
-        first = eagerly.first_step(runner, feeder, spec)
+        first = eager_models.first_step(runner, feeder, spec)
     except tf.errors.OutOfRangeError:
         raise InputError(
             "The input of evaluate is empty. With RunConfig(run_eagerly=True) at least one batch "
@@ -183,14 +183,14 @@ def _evaluate_eagerly(
 
     def results(trace: EagerTrace) -> dict[str, Any]:
         all_hooks = [*hooks, *(trace.spec.evaluation_hooks or ())]
-        calls = eagerly.calls(runner, trace, first, feeder, spec, all_hooks, steps)
-        return eagerly.evaluate(calls)
+        calls = eager_models.calls(runner, trace, first, feeder, spec, all_hooks, steps)
+        return eager_models.evaluate(calls)
 
     if as_they_are:
-        return None, results(eagerly.try_out(runner, spec, first.batch))
+        return None, results(eager_models.try_out(runner, spec, first.batch))
     wait_for_files(workspace)
-    with eagerly.values_lent(workspace, "evaluate"):
-        trace, path = eagerly.build(
+    with eager_models.values_lent(workspace, "evaluate"):
+        trace, path = eager_models.build(
             workspace, runner, spec, first.batch, checkpoint_path, purpose="evaluate"
         )
         return path, results(trace)

@@ -21,7 +21,7 @@ from estimand.engine.hook_calls.session import TracedSession
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.running import faults
 from estimand.engine.saving import initialization
-from estimand.estimator import eagerly
+from estimand.estimator import eager_models
 from estimand.estimator.reading import filled_trace, model_to_read, wait_for_files
 from estimand.estimator.run_context import block_mode_of_training, engine_scope, model_seed
 from estimand.estimator.workspace import Workspace
@@ -138,7 +138,7 @@ def _start_eagerly(
     untrained: bool,
     reading: contextlib.ExitStack,
 ) -> tuple[Any, Iterator[Any]]:
-    eagerly.begin(workspace, "predict")
+    eager_models.begin(workspace, "predict")
     live, spec = workspace.live, (given.element_spec[0], None)
     seed = model_seed(workspace, RunRecord.load(workspace.model_dir))
     runner = workspace.eager_runner(ModeKeys.PREDICT, seed)
@@ -156,15 +156,15 @@ def _start_eagerly(
 
     def batches(trace: EagerTrace) -> Iterator[Any]:
         all_hooks = [*hooks, *(trace.spec.prediction_hooks or ())]
-        calls = eagerly.calls(runner, trace, first, feeder, spec, all_hooks)
-        return eagerly.predict_batches(calls, select)
+        calls = eager_models.calls(runner, trace, first, feeder, spec, all_hooks)
+        return eager_models.predict_batches(calls, select)
 
     try:
-        first = eagerly.first_step(runner, feeder, spec)
+        first = eager_models.first_step(runner, feeder, spec)
     except tf.errors.OutOfRangeError:
-        return eagerly.Keys(None), iter(())
-    with eagerly.values_lent(workspace, "predict"):
-        trace, path = eagerly.build(
+        return eager_models.Keys(None), iter(())
+    with eager_models.values_lent(workspace, "predict"):
+        trace, path = eager_models.build(
             workspace,
             runner,
             spec,
@@ -174,9 +174,9 @@ def _start_eagerly(
             untrained=untrained,
         )
         chosen = select(trace)
-        keys = eagerly.Keys(list(chosen) if isinstance(chosen, dict) else None)
+        keys = eager_models.Keys(list(chosen) if isinstance(chosen, dict) else None)
         if live.is_trained:
-            return keys, iter(eagerly.all_at_once(given.dataset, lambda: batches(trace)))
+            return keys, iter(eager_models.all_at_once(given.dataset, lambda: batches(trace)))
 
     def ensure_values() -> None:
         # Another call may have loaded another checkpoint since the last batch was asked for.
@@ -184,7 +184,7 @@ def _start_eagerly(
             session = EagerSession(trace)
             initialization.restore(trace, runner.store, session, path, fall_back=None)
 
-    return keys, eagerly.in_turn(workspace, batches(trace), ensure_values)
+    return keys, eager_models.in_turn(workspace, batches(trace), ensure_values)
 
 
 def _in_eager_mode(batches: Iterator[Any]) -> Iterator[Any]:

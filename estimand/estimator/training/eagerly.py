@@ -19,7 +19,7 @@ from estimand.engine.eager.session import EagerSession
 from estimand.engine.feeding.batches import pack_batch
 from estimand.engine.feeding.feeder import Feeder, InputPosition
 from estimand.engine.saving.model_saver import DRAWS
-from estimand.estimator import eagerly
+from estimand.estimator import eager_models
 from estimand.estimator.training.in_process import feeder_at, put_back_locals
 from estimand.estimator.training.prepared import Prepared
 from estimand.estimator.training.starting_point import StartingPoint, TrainingInput
@@ -119,7 +119,7 @@ def _filled(
 ) -> _Made:
     """Variables with the values of a checkpoint or a warm start, made on a batch of no account."""
     first = Feeder(given.dataset, given.unpack, keep_alive=given).next_batch()
-    trace, used = eagerly.build(start.workspace, runner, given.element_spec, first)
+    trace, used = eager_models.build(start.workspace, runner, given.element_spec, first)
     if used != start.latest:  # the newest was damaged: what was noted with it is no use, either
         meta = (checkpoints.read_meta(used) if used else None) or {}
         start = dataclasses.replace(start, latest=used, meta=meta)

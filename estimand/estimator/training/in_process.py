@@ -35,7 +35,7 @@ class TracedRun(Prepared):
     check: DataCheck
     variables: frozenset[str]
 
-    def settle(self, hooks: Sequence[Any], target: int | None) -> list[OnFirstBatch]:
+    def hooks_have_begun(self, hooks: Sequence[Any], target: int | None) -> list[OnFirstBatch]:
         """What hooks added is filled. The first batch is looked through."""
         del hooks, target
         trace = self.trace
@@ -60,10 +60,10 @@ class RunInProcess(TracedRun):
         """Of the variables: here, and by nobody but the steps and what hooks run."""
         return self.start.workspace.live.store.changes
 
-    def settle(self, hooks: Sequence[Any], target: int | None) -> list[OnFirstBatch]:
+    def hooks_have_begun(self, hooks: Sequence[Any], target: int | None) -> list[OnFirstBatch]:
         """Then it is settled how steps are run, for hooks may have added what not every way can
         run; or several ways are tried with the first batch."""
-        on_first_batch = super().settle(hooks, target)
+        on_first_batch = super().hooks_have_begun(hooks, target)
         workspace = self.start.workspace
         choice = BlockModeChoice(
             self.program,

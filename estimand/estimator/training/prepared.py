@@ -64,9 +64,9 @@ class Prepared:
     def changes(self) -> int | None:
         return None
 
-    def settle(self, hooks: Sequence[Any], target: int | None) -> list[OnFirstBatch]:
-        """When hooks have begun: the rest of what has to be settled before the first step, and
-        what is to be done with its batch."""
+    def hooks_have_begun(self, hooks: Sequence[Any], target: int | None) -> list[OnFirstBatch]:
+        """The rest of what has to be decided before the first step, for hooks may have added to
+        the graph; and what is to be done with its batch."""
         del hooks, target
         return []
 

@@ -119,7 +119,7 @@ class Run:
     on_first_batch: list[Any] = field(default_factory=list)
     changed_at: list[int] = field(default_factory=list)
 
-    def settle(self, hooks: list[Any], target: int | None) -> list[Any]:
+    def hooks_have_begun(self, hooks: list[Any], target: int | None) -> list[Any]:
         return self.on_first_batch
 
     def mark_changed(self) -> None:
