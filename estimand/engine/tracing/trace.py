@@ -220,6 +220,7 @@ def trace_model(
         graph = tf.compat.v1.get_default_graph()
         tf_private.order_control_flow_bodies(graph)
         tf_private.tell_tensors_apart(graph)
+        tf_private.collect_only_table_ops_of(graph)
         if seed is not None:
             tf.compat.v1.set_random_seed(seed)
         with (
