@@ -39,7 +39,7 @@ class Tables:
         self._filled_by_graph = {
             op.inputs[0].name
             for op in trace.collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS)
-            if op is not None and len(op.inputs) > 0
+            if len(op.inputs) > 0
         }
 
     def make(self, outer: tf.Tensor, inner: tf.Tensor) -> tf.Tensor:

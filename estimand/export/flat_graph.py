@@ -250,9 +250,7 @@ def _drop_control_inputs(graph_def: tf.compat.v1.GraphDef, replaced: dict[str, t
 def _finish(trace: Trace, flat: FlatGraph, tables: Tables) -> None:
     graph = flat.graph
     initializers = [
-        graph.as_graph_element(op.name)
-        for op in trace.collection(_Keys.TABLE_INITIALIZERS)
-        if op is not None
+        graph.as_graph_element(op.name) for op in trace.collection(_Keys.TABLE_INITIALIZERS)
     ]
     initializers += tables.initializers
     for op in initializers:

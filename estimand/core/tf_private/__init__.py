@@ -66,6 +66,7 @@ from estimand.core.tf_private.execution import (
 from estimand.core.tf_private.graphs import (
     add_control_inputs,
     capture,
+    collect_only_table_ops_of,
     define_functions,
     function_graph,
     is_stateful,
@@ -191,6 +192,7 @@ __all__ = [
     "calls_as_they_are",
     "capture",
     "cluster_of_servers",
+    "collect_only_table_ops_of",
     "collective_keys_in_the_graph",
     "comes_from_generator",
     "coordinator_of",

@@ -148,6 +148,23 @@ def order_control_flow_bodies(graph: tf.Graph) -> None:
     graph._add_control_dependencies = True
 
 
+def collect_only_table_ops_of(graph: tf.Graph) -> None:
+    """Let `tf.tables_initializer()` in `graph` give an operation, as it does in a v1 graph.
+
+    A table that is lifted out of a function (a feature column's, say) is filled at once, eagerly.
+    TensorFlow collects the operation of that in `graph` all the same, and it is None.
+    """
+    reference = weakref.ref(graph)  # the graph would keep itself alive
+
+    def add_to_collection(name: str, value: Any) -> None:
+        owner = reference()
+        is_done = value is None and name == tf.compat.v1.GraphKeys.TABLE_INITIALIZERS
+        if owner is not None and not is_done:
+            type(owner).add_to_collection(owner, name, value)
+
+    graph.add_to_collection = add_to_collection  # type: ignore[method-assign]
+
+
 def is_stateful(op_type: str) -> bool:
     """Whether TensorFlow says that an op has a state or an effect; also of ops it does not know."""
     definition = op_def_registry.get(op_type)

@@ -148,7 +148,7 @@ def start_locals(trace: Trace, session: TracedSession) -> None:
         else:
             value = initial() if callable(initial) else initial
         variable.assign(value, read_value=False)
-    tables = [op for op in trace.collection(_Keys.TABLE_INITIALIZERS) if op is not None]
+    tables = trace.collection(_Keys.TABLE_INITIALIZERS)
     if tables and not trace.tables_ready:
         session.run(tables)
     trace.tables_ready = True

@@ -276,6 +276,7 @@ class _ModelCall:
         graph = tf.compat.v1.get_default_graph()
         tf_private.order_control_flow_bodies(graph)
         tf_private.tell_tensors_apart(graph)
+        tf_private.collect_only_table_ops_of(graph)
         if self.seed is not None:
             tf.compat.v1.set_random_seed(self.seed)
         training = self.mode == ModeKeys.TRAIN

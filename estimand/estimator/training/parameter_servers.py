@@ -97,7 +97,7 @@ def _tables(trace: Trace) -> list[WorkersTable]:
 
 def _fill_tables_in_graph(trace: Trace) -> Callable[[], Any]:
     """Fills tables that are ops of the graph, on the worker where it is called."""
-    fill = [op for op in trace.collection(_Keys.TABLE_INITIALIZERS) if op is not None]
+    fill = trace.collection(_Keys.TABLE_INITIALIZERS)
     needed = effects.ancestors(fill).values()
     if not any(op.type.startswith("HashTable") for op in needed):
         return lambda: None

@@ -128,6 +128,23 @@ def test_local_init_op_runs_at_the_start_of_every_run(model_dir: str) -> None:
         assert model.evaluate(two_batches)["count"] == 12
 
 
+def test_tables_initializer_beside_a_table_that_is_filled_at_once(model_dir: str) -> None:
+    """A column's table is lifted out of the graph; the program's group is still one of ops."""
+
+    def extend(mode: str, w: tf.Variable, train_op: tf.Operation) -> dict[str, Any]:
+        kind = tf.feature_column.categorical_column_with_vocabulary_list("kind", ["a", "b"])
+        columns = [tf.feature_column.indicator_column(kind)]
+        row = v1.feature_column.input_layer({"kind": tf.constant([["b"]])}, columns)
+        start = tf.group(v1.local_variables_initializer(), v1.tables_initializer())
+        metric = v1.metrics.mean(row[0, 1])
+        return {
+            "scaffold": v1.train.Scaffold(local_init_op=start),
+            "eval_metric_ops": {"is_b": metric},
+        }
+
+    assert estimator(model_dir, extend).evaluate(two_batches)["is_b"] == 1
+
+
 @pytest.mark.parametrize(
     "given", [tf.group, lambda assigned: assigned, lambda assigned: [assigned]]
 )
