@@ -37,6 +37,7 @@ from estimand.compat.v1 import contrib, devices
 from estimand.compat.v1.sync_replicas import SyncReplicasOptimizer
 from estimand.core import old_code, tf_private
 from estimand.core.tf_private import kerases
+from estimand.core.tf_private.kerases import keras2_rates
 
 _ABSENT: Any = object()
 # Modules of ours that stand in as they are.
@@ -116,6 +117,9 @@ def install(keras: int | None = None) -> None:
         _supply_dense_features(tf)
         _let_keras_take_v1_optimizers()
         _let_keras_be_imported_below_other_faces(tf)
+    else:
+        for owner, name, value in keras2_rates.old_arguments():
+            _set(owner, name, value)
     _let_columns_check_what_they_are_made_of(tf)
     for face in _distinct([tf, *map(tf_private.unwrapped, _faces("v1"))]):
         before = vars(face).get("__getattr__")

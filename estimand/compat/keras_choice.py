@@ -30,7 +30,12 @@ _NAMES = {
     "layers.ThresholdedReLU", "utils.multi_gpu_model", "wrappers.scikit_learn",
 }  # fmt: skip
 # ... and arguments, with what they are arguments of.
-_ARGUMENTS = {"lr": "optimizer", "target_tensors": "compile", "save_format": "save"}
+_ARGUMENTS = {
+    "lr": "optimizer",
+    "decay": "optimizer",
+    "target_tensors": "compile",
+    "save_format": "save",
+}
 _OPTIMIZERS = {"Adadelta", "Adagrad", "Adam", "Adamax", "Ftrl", "Nadam", "RMSprop", "SGD"}
 
 

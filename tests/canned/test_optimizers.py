@@ -157,6 +157,7 @@ def test_decay_tensors_from_a_callable() -> None:
     expected = trained(optimizers.SGD(schedule))
     assert_same_weights(trained(lambda: optimizers.SGD(decayed())), expected)
     assert_same_weights(trained(lambda: keras.optimizers.SGD(decayed)), expected)
+    assert_same_weights(trained(lambda: keras.optimizers.SGD(decayed())), expected)
     assert_same_weights(trained(lambda: V1.GradientDescentOptimizer(decayed())), expected)
 
 

@@ -14,6 +14,7 @@ from estimand.compat import keras_choice
     ("line", "sign"),
     [
         ("tf.keras.optimizers.SGD(lr=0.1)", "SGD(lr=...)"),
+        ("tf.keras.optimizers.SGD(0.1, decay=1e-6)", "SGD(decay=...)"),
         (
             "optimizer.iterations = tf.compat.v1.train.get_global_step()",
             "optimizer.iterations = ...",

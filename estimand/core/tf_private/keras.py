@@ -80,6 +80,33 @@ def fresh_keras_names() -> Iterator[None]:
         global_state.set_global_attribute("object_name_uids", saved or collections.defaultdict(int))
 
 
+@contextlib.contextmanager
+def keras_takes_tensors_as_rates() -> Iterator[None]:
+    """`keras.optimizers.Adam(exponential_decay(...))` in a model function, as in Keras 2.
+
+    Keras 3 takes numbers and functions; no variable could hold the tensor, but a function can
+    give it.
+    """
+    if "keras" not in sys.modules:
+        yield
+        return
+    import keras
+    import tensorflow as tf
+
+    def taking_tensors(original: Callable[..., None]) -> Callable[..., None]:
+        def init(self: Any, learning_rate: Any, *args: Any, **kwargs: Any) -> None:
+            of_a_graph = isinstance(learning_rate, tf.Tensor) and not hasattr(
+                learning_rate, "numpy"
+            )
+            rate = (lambda: learning_rate) if of_a_graph else learning_rate
+            original(self, rate, *args, **kwargs)
+
+        return init
+
+    with swapped([(keras.optimizers.Optimizer, "__init__", taking_tensors)]):
+        yield
+
+
 def keras_layer_of(tensor: Any) -> str:
     """The name of the layer that made a symbolic tensor of Keras 3."""
     return str(tensor._keras_history.operation.name)

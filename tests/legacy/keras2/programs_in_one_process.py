@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 import estimand as est
+from tests.legacy.keras2.rates import rates_as_told_before_the_newer_optimizers
 
 K = tf.keras
 v1 = tf.compat.v1
@@ -344,6 +345,7 @@ PROGRAMS = {
     "weights in H5": weights_in_h5,
     "weights in the model_dir": weights_in_the_model_dir,
     "optimizer of TensorFlow 1": optimizer_of_tensorflow_1,
+    "rates": rates_as_told_before_the_newer_optimizers,
     "model functions": model_functions,
     "conversion": conversion,
     "inputs and outputs": several_inputs_and_outputs,

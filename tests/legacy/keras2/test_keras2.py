@@ -52,6 +52,15 @@ def test_model_functions_with_each_way_to_make_a_train_op(found: dict[str, Any])
         assert one["moved"] > 0.01, name  # the averages of batch normalization
 
 
+@pytest.mark.parametrize("found", ["rates"], indirect=True)
+def test_rates_are_taken_as_before_the_newer_optimizers(found: dict[str, Any]) -> None:
+    assert found.pop("lr") == pytest.approx(1.5)
+    expected = 0.5 + 0.5 / 1.5 + 0.5 / 2
+    assert found == pytest.approx(
+        dict.fromkeys(("decay", "legacy decay", "saved", "tensor"), expected)
+    )
+
+
 @pytest.mark.parametrize("found", ["conversion"], indirect=True)
 def test_a_converted_model_trains_as_fit_does(found: dict[str, Any]) -> None:
     assert found["unchanged"] and found["far from fit"] < 1e-6
