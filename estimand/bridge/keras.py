@@ -121,6 +121,7 @@ class KerasEstimator(Estimator):
 
     def __init__(self, model_fn: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(model_fn, *args, **kwargs)
+        self._given_model_fn = model_fn  # also where add_metrics calls it through another
         self._starts_with_the_model = self._warm_start_settings is None
         if self._starts_with_the_model and self._config.is_chief and model_fn.first_values:
             # For who asks: the model function itself brings the values, of all variables, and
@@ -166,10 +167,6 @@ class KerasEstimator(Estimator):
     def _first_values(self) -> Mapping[str, Any]:
         given = self._given_model_fn
         return given.first_values or values_by_name(given.model)
-
-    @property
-    def _given_model_fn(self) -> Any:
-        return self._model_fn
 
 
 def _the_model(

@@ -90,3 +90,17 @@ def test_before_any_training_the_weights_of_the_model_are_exported(tmp_path: Pat
         (answer,) = loaded({"x": X}).values()
     np.testing.assert_allclose(answer, model.predict(X, verbose=0), atol=1e-5)
     assert tf.train.latest_checkpoint(str(tmp_path / "m")) is None
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_with_metrics_added_it_is_exported_as_without(steps: int, tmp_path: Path) -> None:
+    model = small_model()
+    plain = convert(model, tmp_path / "m")
+    measured = est.add_metrics(plain, lambda labels: {"mean": tf.compat.v1.metrics.mean(labels)})
+    if steps:
+        measured.train(read(X, Y), steps=steps)
+        fit(model, read(X, Y)(), steps)
+    exported = measured.export_saved_model(str(tmp_path / "e"), raw_receiver(X))
+    with est.load_model(exported.decode()) as loaded:
+        (answer,) = loaded({"x": X}).values()
+    np.testing.assert_allclose(answer, model.predict(X, verbose=0), atol=1e-4)
