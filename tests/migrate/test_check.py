@@ -355,7 +355,7 @@ def test_snippets_of_notes_on_estimators(names: Names) -> None:
     # They are tests in tests/legacy: only what Keras 3 has dropped is left to be changed.
     for report in reports:
         for text in changes(report).values():
-            assert re.search(r"compile\(|\bK\.|keras\.|\(lr=", text), text
+            assert re.search(r"compile\(|\bK\.|keras\.|\((lr|decay)=", text), text
     assert wanted < len(reports) / 3
 
 
