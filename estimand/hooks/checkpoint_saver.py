@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ConfigError
-from estimand.engine.hook_calls.runner import RunningLoop
+from estimand.engine.hook_calls.runner import RunningLoop, asks_the_same_earlier
 from estimand.engine.model_dir import anchored
 from estimand.engine.saving.save_policy import SavePolicy
 from estimand.engine.saving.taking import CheckpointTaker
@@ -125,6 +125,7 @@ class CheckpointSaverHook(LoopHook):
         self._save(session, step)
         self._timer.update_last_triggered_step(step)
 
+    @asks_the_same_earlier
     def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> Any:
         if self._called_when_due(run_context.session):
             return None

@@ -18,6 +18,7 @@ from estimand.core.errors import ConfigError, SpecTypeError
 from estimand.core.handles import EstimatorHandle
 from estimand.engine.checkpoints.api import checkpoint_step, latest_checkpoint
 from estimand.engine.hook_calls.cadence import Cadence
+from estimand.engine.hook_calls.runner import asks_the_same_earlier
 from estimand.hooks import stop_record
 from estimand.hooks.base import LoopHook
 from estimand.hooks.eval_metrics import EvalMetrics, read_eval_metrics
@@ -274,6 +275,7 @@ class EarlyStoppingHook(LoopHook):
             return
         stop_record.remove(self._model_dir)
 
+    @asks_the_same_earlier
     def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> Any:
         if self._called_when_due(run_context.session):
             return None

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from estimand.core.errors import ConfigError
 from estimand.engine.hook_calls.cadence import NEVER
+from estimand.engine.hook_calls.runner import asks_the_same_earlier
 from estimand.hooks.base import LoopHook
 
 _train = tf.compat.v1.train
@@ -75,6 +76,7 @@ class LoggingTensorHook(LoopHook):
         self._iter_count = 0
         self._current_tensors = {tag: self._resolve(t) for tag, t in self._tensors.items()}
 
+    @asks_the_same_earlier
     def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> Any:
         self._should_trigger = not self._only_at_end and (
             self._called_when_due(run_context.session)

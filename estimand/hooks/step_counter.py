@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.errors import ConfigError
+from estimand.engine.hook_calls.runner import asks_the_same_earlier
 from estimand.hooks.base import LoopHook
 from estimand.hooks.event_file import EventFile
 
@@ -57,6 +58,7 @@ class StepCounterHook(LoopHook):
             self._summary_writer = EventFile(self._output_dir)
         self._find_global_step()
 
+    @asks_the_same_earlier
     def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> Any:
         if self._called_when_due(run_context.session):
             return None

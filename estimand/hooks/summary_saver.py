@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimand.core.errors import ConfigError
 from estimand.core.modes import ModeKeys
+from estimand.engine.hook_calls.runner import asks_the_same_earlier
 from estimand.engine.hook_calls.session import TracedSession
 from estimand.engine.tracing.summaries import TensorSummary
 from estimand.hooks.base import LoopHook
@@ -83,6 +84,7 @@ class SummarySaverHook(LoopHook):
             self._resolved_op = [self._resolve(op) for op in _as_list(self._summary_op)]
         self._find_global_step()
 
+    @asks_the_same_earlier
     def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> Any:
         self._request_summary = self._is_due(run_context.session)
         fetches: dict[str, Any] = {}

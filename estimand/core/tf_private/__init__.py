@@ -20,6 +20,7 @@ from tensorflow.python.ops.resource_variable_ops import (
     UninitializedVariable,
 )
 
+from estimand.core.tf_private.compiling import keep_products_in_one_thread
 from estimand.core.tf_private.coordinators import (
     coordinator_of,
     has_answer,
@@ -220,6 +221,7 @@ __all__ = [
     "initializer_set_from_checkpoint",
     "is_spec_of_none",
     "is_stateful",
+    "keep_products_in_one_thread",
     "kept_resources",
     "keras_gradients_are_summed",
     "keras_kind",

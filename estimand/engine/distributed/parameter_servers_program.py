@@ -49,6 +49,9 @@ class ServedProgram:
         self._step: int | None = None
         self._counts_by_one = False
 
+    def fetch_after_block(self, plan: FetchPlan) -> None:
+        """Nothing: the last loss may be of another worker's step."""
+
     def last_result(self) -> float | None:
         """The result of the last step before the input ended."""
         return self._last_result

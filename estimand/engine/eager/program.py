@@ -77,6 +77,9 @@ class EagerProgram:
         loss, global_step = self.trace.spec.loss, self.trace.step_now()
         return StepResult(loss, global_step, fetched, batch if keep_batch else [])
 
+    def fetch_after_block(self, plan: FetchPlan) -> None:
+        """Nothing: every call of the model function is a block."""
+
     def last_result(self) -> None:
         """Nothing happens behind the loop's back: it has seen every step."""
 

@@ -13,7 +13,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import tensorflow as tf
 
@@ -29,6 +29,18 @@ SessionRunArgs = _train.SessionRunArgs
 _SessionRunContext, _SessionRunValues = _train.SessionRunContext, _train.SessionRunValues
 _NOTHING = SessionRunArgs(None)
 ALSO = -1
+
+
+_BeforeRun = TypeVar("_BeforeRun", bound=Callable[..., Any])
+
+
+def asks_the_same_earlier(before_run: _BeforeRun) -> _BeforeRun:
+    """Marks a `before_run` that may as well be called some steps earlier.
+
+    It looks at nothing that steps change, and does nothing that is to happen just before one.
+    """
+    before_run.asks_the_same_earlier = True  # type: ignore[attr-defined]
+    return before_run
 
 
 class RunningLoop(Protocol):
@@ -171,18 +183,25 @@ class HookRunner:
         due = [s.due_in(step, now) for s in self._schedules]
         return min((d for d in due if d is not None), default=None)
 
+    def may_ask_earlier(self, step: int, within: int) -> bool:
+        """Whether the hooks that are due within this block would ask for the same before it."""
+        return all(_asks_the_same_earlier(hook) for hook in self._due(step, within))
+
+    def _due(self, step: int, within: int) -> list[Any]:
+        now = self._clock()
+        return [
+            hook
+            for hook, schedule in zip(self.hooks, self._schedules, strict=True)
+            if (d := schedule.due_in(step, now)) is not None and d <= within
+        ]
+
     @time_spent.on(time_spent.LOOKS)
     def before_run(self, step: int, within: int, also: Any = None) -> Look | None:
         """Ask the hooks that are due within this block; None if none is.
 
         `also` is fetched in any case, and found under the key `ALSO`.
         """
-        now = self._clock()
-        due = [
-            hook
-            for hook, schedule in zip(self.hooks, self._schedules, strict=True)
-            if (d := schedule.due_in(step, now)) is not None and d <= within
-        ]
+        due = self._due(step, within)
         if not due and also is None:
             return None
         look = Look()
@@ -232,6 +251,15 @@ class HookRunner:
         """Tell the hooks that can hear of it."""
         for hook in self.bound:
             hook.failed(error)
+
+
+def _asks_the_same_earlier(hook: Any) -> bool:
+    """Also a hook that asks for nothing at all: its class has left `before_run` as it was."""
+    if "before_run" in getattr(hook, "__dict__", ()):  # its own, whatever its class has
+        return False
+    before_run = getattr(type(hook), "before_run", None)
+    asks_nothing = before_run is _train.SessionRunHook.before_run
+    return asks_nothing or getattr(before_run, "asks_the_same_earlier", False)
 
 
 def _merge_feeds(feed_dict: dict[Any, Any], more: dict[Any, Any] | None) -> None:

@@ -12,6 +12,9 @@
                                   ▼
                      last checkpoint ─ end
 
+Where the loss is all that the hooks want to see, they are asked before the block, and all n steps
+run in one call (`running/after_block.py`).
+
 Checkpoints are taken before the first block, between two, and after the last, never inside of one.
 What has been finished at that moment is therefore never in doubt.
 
@@ -26,21 +29,20 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
 from estimand.engine import time_spent
-from estimand.engine.distribution import Team
-from estimand.engine.feeding.source import BatchSource
 from estimand.engine.hook_calls import fetching
 from estimand.engine.hook_calls.runner import HookRunner, Look
 from estimand.engine.interrupts import Interrupts
+from estimand.engine.running.after_block import Fetch
 from estimand.engine.running.pace import Pace
-from estimand.engine.running.program import StepResult
+from estimand.engine.running.ready_run import OnFirstBatch, ReadyRun
 from estimand.engine.saving.taking import CheckpointTaker, NoCheckpoints
 from estimand.engine.tracing.built_model import BuiltModel
 
@@ -49,66 +51,6 @@ _log = logging.getLogger("tensorflow")
 _MAX_BLOCK_STEPS = 1000
 # After so many steps without any movement of the global step, no step target can be reached.
 _PATIENCE_STEPS = 1000
-
-OnFirstBatch = Callable[[list[tf.Tensor]], None]
-_Source = TypeVar("_Source", bound=BatchSource, contravariant=True)
-
-
-class Program(Protocol[_Source]):
-    """Takes the steps of a run, each with a batch of its kind of source."""
-
-    @property
-    def trace(self) -> BuiltModel:
-        """The model as the last step left it."""
-
-    def loop(self, feeder: _Source, steps: int) -> tuple[Any, int]:
-        """Run `steps` steps in one call; the loss of the last one, and the global step."""
-
-    def step(
-        self,
-        feeder: _Source,
-        plan: fetching.FetchPlan,
-        feeds: Sequence[tf.Tensor] = (),
-        feed_values: Sequence[tf.Tensor] = (),
-        *,
-        keep_batch: bool = False,
-    ) -> StepResult:
-        """Run one step, with what hooks fetch and feed."""
-
-    def last_result(self) -> float | None:
-        """The loss of the last step before the input ended inside a block, where that is known."""
-
-    def seconds_waited(self) -> float | None:
-        """How long steps have waited for batches since the program was made; None: unknown."""
-
-
-class ReadyRun(Protocol):
-    """A run whose variables are filled and whose input is at its place; nothing has been run."""
-
-    @property
-    def program(self) -> Program[Any]:
-        """Takes the steps, with batches of `feeder`."""
-
-    @property
-    def feeder(self) -> BatchSource: ...
-
-    @property
-    def team(self) -> Team:
-        """The processes that run the same steps."""
-
-    @property
-    def max_steps_per_call(self) -> int | None:
-        """At most so many steps between two looks at signals; None: by the clock."""
-
-    def hooks_have_begun(self, hooks: Sequence[Any], target: int | None) -> list[OnFirstBatch]:
-        """Hooks have begun, so the graph is complete: settle what depends on that. What is to be
-        done with the first batch, after its step."""
-
-    def mark_changed(self) -> None:
-        """The variables may have other values than before."""
-
-    def changes(self) -> int | None:
-        """How often that was so; None: they may change without anybody saying so."""
 
 
 class TrainingLoop:
@@ -284,7 +226,9 @@ class TrainingLoop:
         self._changes_at_step = None  # it moves
         due = self._hooks.steps_to_next_look(self._step)
         looked_at = due is not None and due <= steps * self._increment
-        single = looked_at or bool(self._on_first_batch)
+        asked = self._ask_before_block(steps) if looked_at else None
+        fetch = None if asked is None else self._fetch_after_block(asked)
+        single = (looked_at and fetch is None) or bool(self._on_first_batch)
         plain = steps - 1 if single else steps
         step = self._step
         look: Look | None = None
@@ -293,8 +237,11 @@ class TrainingLoop:
             if plain:
                 self.last_loss, step = self._program.loop(self._feeder, plain)
             if single and not self._stopped_together():
-                look = self._hooks.before_run(step, self._increment) if looked_at else None
+                if looked_at:
+                    look = asked or self._hooks.before_run(step, self._increment)
                 step, fetched = self._single_step(look)
+            elif fetch is not None and not self._stopped_together():
+                look, fetched = asked, fetch(self.last_loss, step)
         except tf.errors.OutOfRangeError:
             self._input_ended()
             return False
@@ -309,6 +256,19 @@ class TrainingLoop:
         if look is not None:
             self._hooks.after_run(look, fetched, self._step)
         return True
+
+    def _ask_before_block(self, steps: int) -> Look | None:
+        """What the hooks want to see of its last step; None: ask them just before that step."""
+        within = steps * self._increment
+        if self._on_first_batch or not self._hooks.may_ask_earlier(self._step, within):
+            return None
+        return self._hooks.before_run(self._step, within)
+
+    def _fetch_after_block(self, look: Look) -> Fetch | None:
+        """What makes it of that step's loss, so that all steps can run in one call, if it can."""
+        if look.plan is None or look.feeds:
+            return None
+        return self._program.fetch_after_block(look.plan)
 
     # Checkpoints: here, and by nobody else unless a hook was given that does it
 

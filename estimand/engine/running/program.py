@@ -19,6 +19,7 @@ from estimand.engine.feeding.supply import Supply, repeating
 from estimand.engine.hook_calls.fetching import FetchPlan, to_numpy
 from estimand.engine.rewriting import conditions, convolutions
 from estimand.engine.running import gates, whole_loop
+from estimand.engine.running.after_block import AfterBlock, Fetch
 from estimand.engine.running.batch_checks import BatchChecks
 from estimand.engine.running.compiled import (
     BLOCK_MODES,
@@ -78,6 +79,7 @@ class StepProgram:
         self._last_result: tf.Variable | None = None
         self._waiting = Waiting(wanted=times_input)
         self.expect_batches_of(None)
+        self._after_block = AfterBlock(trace, result, self.targets)
         # By the shapes of a batch, and where it is taken from.
         self._wholes: dict[tuple[str, str], whole_loop.WholeLoop] = {}
         self._compilable: set[tuple[str, str]] = set()
@@ -226,6 +228,10 @@ class StepProgram:
 
         start = (first, tf.zeros([], self._result.dtype))
         return tf.while_loop(go_on, body, start, parallel_iterations=1)[1]
+
+    def fetch_after_block(self, plan: FetchPlan) -> Fetch | None:
+        """What makes fetches of what `loop` gives; None: they take a step by itself."""
+        return self._after_block.fetch(plan)
 
     # One step, with whatever is fetched beside it
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimand.core import tf_private
 from estimand.engine.feeding.supply import Supply
 from estimand.engine.running import gates
 from estimand.engine.running.batch_checks import BatchChecks
@@ -107,6 +108,7 @@ class WholeLoop:
         checks: BatchChecks,
     ) -> None:
         self._trace, self._checks = trace, checks
+        tf_private.keep_products_in_one_thread()
 
         @tf.function(jit_compile=True, autograph=False)
         def run(first: tf.Tensor, last: tf.Tensor, *given: tf.Tensor) -> tuple[tf.Tensor, ...]:

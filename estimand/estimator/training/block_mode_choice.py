@@ -16,8 +16,8 @@ from estimand.engine.feeding.feeder import Feeder
 from estimand.engine.model_dir import RunRecord
 from estimand.engine.running import gates
 from estimand.engine.running.compiled import ONEDNN, PLAIN, XLA
-from estimand.engine.running.loop import OnFirstBatch
 from estimand.engine.running.program import StepProgram
+from estimand.engine.running.ready_run import OnFirstBatch
 
 _log = logging.getLogger("tensorflow")
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from estimand.core import expectations
 from estimand.engine.feeding.batches import pack_batch
-from estimand.engine.running.loop import OnFirstBatch
+from estimand.engine.running.ready_run import OnFirstBatch
 from estimand.engine.tracing.trace import Trace
 from estimand.features.oov import out_of_vocabulary
 from estimand.inputs.contract import ModelInput

@@ -14,8 +14,8 @@ from estimand.engine.checkpoints import api as checkpoints
 from estimand.engine.distribution import Stop
 from estimand.engine.feeding.feeder import Feeder, InputPosition
 from estimand.engine.hook_calls.session import TracedSession
-from estimand.engine.running.loop import OnFirstBatch
 from estimand.engine.running.program import StepProgram
+from estimand.engine.running.ready_run import OnFirstBatch
 from estimand.engine.saving import initialization, local_values
 from estimand.engine.saving.model_saver import DRAWS
 from estimand.engine.tracing.built_model import BuiltModel

@@ -10,7 +10,7 @@ from estimand.engine.distribution import Team
 from estimand.engine.feeding.feeder import InputPosition
 from estimand.engine.feeding.source import BatchSource
 from estimand.engine.hook_calls.runner import HookSession
-from estimand.engine.running.loop import OnFirstBatch, Program
+from estimand.engine.running.ready_run import OnFirstBatch, Program
 from estimand.engine.tracing.built_model import BuiltModel
 from estimand.estimator.training.starting_point import StartingPoint
 

@@ -14,6 +14,8 @@ import tensorflow as tf
 from estimand.core.errors import ModelFnError
 from estimand.engine.distribution import Stop, Team
 from estimand.engine.feeding.source import BatchSource
+from estimand.engine.hook_calls.fetching import FetchPlan
+from estimand.engine.hook_calls.runner import Look
 from estimand.engine.interrupts import Interrupts
 from estimand.engine.running.loop import TrainingLoop
 from estimand.engine.saving.save_policy import SavePolicy
@@ -52,6 +54,7 @@ class Program:
 
     trace: Trace
     ends_unexpectedly_at: int | None = None
+    looks_after_blocks: bool = False
     calls: list[Any] = field(default_factory=list)
 
     def loop(self, feeder: BatchSource, steps: int) -> tuple[float, int]:
@@ -64,6 +67,9 @@ class Program:
         self.calls.append("look")
         self._step(feeder)
         return Done(0.5, self.trace.step, {}, ["the batch"] if keep_batch else [])
+
+    def fetch_after_block(self, plan: Any) -> Any:
+        return (lambda loss, step: (loss, step)) if self.looks_after_blocks else None
 
     def last_result(self) -> float:
         return 0.25
@@ -85,6 +91,7 @@ class Hooks:
     stop_requested: bool = False
     told: list[Any] = field(default_factory=list)
     session: Any = "the session"
+    asked_earlier: bool = False
 
     def extending(self) -> Any:
         return contextlib.nullcontext()
@@ -98,11 +105,15 @@ class Hooks:
     def steps_to_next_look(self, step: int) -> int | None:
         return None if self.every is None else self.every - step % self.every
 
+    def may_ask_earlier(self, step: int, within: int) -> bool:
+        return self.asked_earlier
+
     def before_run(self, step: int, within: int) -> Any:
-        return None
+        return Look(plan=FetchPlan((), ("loss",), list)) if self.asked_earlier else None
 
     def after_run(self, look: Any, fetched: Any, step: int) -> None:
-        raise AssertionError("nobody looked")
+        assert self.asked_earlier, "nobody looked"
+        self.told.append(("saw", fetched, step))
 
     def end(self) -> None:
         self.told.append("end")
@@ -175,6 +186,24 @@ def test_a_block_ends_where_a_hook_wants_to_look(parts) -> None:
         reached += 1 if call == "look" else call[1]
         ends += [reached] if call == "look" else []
     assert ends == [40, 80]
+
+
+def test_look_that_the_loss_is_enough_for_is_no_step_by_itself(parts) -> None:
+    _, program, _, hooks = parts
+    hooks.every, hooks.asked_earlier, program.looks_after_blocks = 40, True, True
+    made(*parts[1:], target_step=100).run()
+    assert "look" not in program.calls
+    assert [told for told in hooks.told if told[0] == "saw"] == [
+        ("saw", (0.5, 40), 40),
+        ("saw", (0.5, 80), 80),
+    ]
+
+
+def test_look_at_more_than_the_loss_is_a_step_by_itself(parts) -> None:
+    _, program, _, hooks = parts
+    hooks.every, hooks.asked_earlier = 40, True
+    made(*parts[1:], target_step=100).run()
+    assert program.calls.count("look") == 2
 
 
 def test_known_end_of_the_input(parts) -> None:
