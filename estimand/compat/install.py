@@ -104,7 +104,7 @@ def install(keras: int | None = None) -> None:
 
     _set(old_code, "expected", True)
     missing = [*old_python.missing(), *moved.missing_names(), *devices.missing_methods()]
-    for owner, name, value in missing:
+    for owner, name, value in [*missing, *moved.old_arguments()]:
         _set(owner, name, value)
     for name, module in _modules().items():
         _before.append((sys.modules, name, sys.modules.get(name, _ABSENT)))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
 from estimand.compat.mapped_module import MappedModule, resolve
 from estimand.compat.module_table import Names, _at
-from estimand.core.tf_private.moved_modules import MOVED, MOVED_NAMES, RENAMED
+from estimand.core.tf_private.moved_modules import (
+    MOVED,
+    MOVED_NAMES,
+    RENAMED,
+    RENAMED_ARGUMENTS,
+)
 
 _OURS = "estimand.compat.private"
 _LAYERS = "estimand.compat.v1.layers"
@@ -114,6 +120,23 @@ def missing_names() -> Iterator[tuple[ModuleType, str, Any]]:
                 yield module, name, resolve(home)
             except (ImportError, AttributeError):
                 continue  # it moved on, in the TensorFlow at hand
+
+
+def old_arguments() -> Iterator[tuple[ModuleType, str, Any]]:
+    """Functions that take an argument by the name it had, too: module, name and function."""
+    for path, functions in RENAMED_ARGUMENTS.items():
+        if _exists(path):
+            module = importlib.import_module(path)
+            for name, renamed in functions.items():
+                yield module, name, _taking(getattr(module, name), renamed)
+
+
+def _taking(function: Callable[..., Any], renamed: dict[str, str]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def take(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **{renamed.get(name, name): v for name, v in kwargs.items()})
+
+    return take
 
 
 def _has(module: str, name: str) -> bool:

@@ -40,7 +40,7 @@ class TensorFlowChoice:
         self._package = package_of(Path(path).resolve())
         sources = list(program_files(path, directory).values())
         first, names = _first_that_wants_v1(sources)
-        if not any(map(_uses_tensorflow, sources)):
+        if not names and not any(map(_only_in_v2, sources)):
             names = _names_of_packages(sources)  # a program that leaves TensorFlow to a package
         self._has_keras = any("keras" in source for source in sources)
         self._note_program_of_v1(first, names if v1 is None else ["--v1"] if v1 else [])
@@ -98,10 +98,6 @@ def _first_that_wants_v1(sources: list[str]) -> tuple[str, list[str]]:
         if names := _only_in_v1(source):
             return source, names
     return (sources[0] if sources else ""), []
-
-
-def _uses_tensorflow(source: str) -> bool:
-    return "tensorflow." in source or bool(detection.names_of_tensorflow(source))
 
 
 def _names_of_packages(sources: list[str]) -> list[str]:

@@ -66,12 +66,16 @@ def apply_session_config(session_config: tf.compat.v1.ConfigProto | None) -> Non
     """Carries a `ConfigProto` over to `tf.config`; warns once about what cannot be honoured.
 
     A field at its default counts as not given: `allow_soft_placement=False` cannot be told from
-    an absent one, so it leaves TensorFlow's own default (True) alone. Being called after
-    TensorFlow has started is not an error: what then comes too late is named in the warning.
+    an absent one, so it leaves TensorFlow's own default (True) alone. None is what an estimator
+    uses by itself: soft placement, which TensorFlow leaves out where nothing is executed eagerly.
+    Being called after TensorFlow has started is not an error: what then comes too late is named
+    in the warning.
 
     >>> apply_session_config(tf.compat.v1.ConfigProto(allow_soft_placement=True))
     """
     if session_config is None:
+        if not tf.compat.v1.executing_eagerly_outside_functions():
+            _apply_placement(default_session_config())
         return
     too_late: list[str] = []
     gpus = tf.config.list_physical_devices("GPU")

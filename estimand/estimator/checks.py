@@ -86,7 +86,22 @@ def strategies(config: RunConfig) -> RunConfig:
                 "OneDeviceStrategy, MirroredStrategy, MultiWorkerMirroredStrategy, "
                 "ParameterServerStrategy; or none."
             )
+        elif given.startswith("MirroredStrategy"):
+            _replicas_have_devices(name, getattr(config, name))
     return config
+
+
+def _replicas_have_devices(name: str, strategy: Any) -> None:
+    """One replica may run elsewhere, by soft placement; several would wait for each other there."""
+    devices = [device.split("/")[-1] for device in strategy.extended.worker_devices]
+    there = [device.name.split("/")[-1] for device in tf.config.list_logical_devices()]
+    absent = [device for device in devices if device not in there]
+    if len(devices) > 1 and absent:
+        raise ConfigError(
+            f"RunConfig({name}=...) mirrors the model on {', '.join(devices)}, but this process "
+            f"has no {', '.join(absent)}. Name devices out of {', '.join(there)}, or none: "
+            "tf.distribute.MirroredStrategy()."
+        )
 
 
 def trains_here(config: RunConfig) -> None:

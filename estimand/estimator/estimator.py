@@ -96,8 +96,7 @@ class Estimator:
         self._model_fn = model_fn
         self._workspace = self._new_workspace(config)
         tf_private.make_graph_tensors_hashable()
-        if given is not None:
-            apply_session_config(given)
+        apply_session_config(given)
         with lines_of_old.in_order():
             _log.info("Using config: %s", config)
 

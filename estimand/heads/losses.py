@@ -84,11 +84,17 @@ def reduced_loss(losses: tf.Tensor, weights: tf.Tensor | None, reduction: str) -
 def name_as_in_v1(
     loss: tf.Tensor, losses: tf.Tensor, weights: tf.Tensor | None, reduction: str
 ) -> None:
-    """Sum and mean by the names that hooks fetch: `head/weighted_loss/Sum`, `head/truediv`."""
-    if _WAYS.get(reduction) != SUM or tf.executing_eagerly():
+    """The names that hooks fetch: `head/weighted_loss/Sum` and `head/truediv`, its mean.
+
+    A loss that is a mean itself is `head/weighted_loss/value`.
+    """
+    if reduction == UNREDUCED or tf.executing_eagerly():
         return
+    is_sum = _WAYS.get(reduction) == SUM
     with tf.name_scope("weighted_loss"):
-        tf.identity(loss, name="Sum")
+        tf.identity(loss, name="Sum" if is_sum else "value")
+    if not is_sum:
+        return
     each = tf.ones_like(losses) if weights is None else tf.broadcast_to(weights, tf.shape(losses))
     tf.truediv(loss, tf.reduce_sum(each), name="truediv")
 

@@ -20,8 +20,7 @@ def input_fn() -> tf.data.Dataset:
 
 
 class Seen(est.SessionRunHook):
-    def __init__(self, scope: str) -> None:
-        names = ("weighted_loss/Sum:0", "truediv:0")
+    def __init__(self, scope: str, *names: str) -> None:
         self._wanted: dict[str, Any] = {n: f"{scope}/{n}" for n in names}
         self.values: list[dict[str, float]] = []
 
@@ -47,9 +46,25 @@ class Seen(est.SessionRunHook):
     ids=["linear", "dnn", "both"],
 )
 def test_sum_and_mean_of_the_loss(scope: str, make: Any, tmp_path: Path) -> None:
-    seen = Seen(scope)
+    seen = Seen(scope, "weighted_loss/Sum:0", "truediv:0")
     make(str(tmp_path)).train(input_fn, steps=2, hooks=[seen])
     weight = 2.0 if scope == "head" else 4.0
     assert len(seen.values) == 2
     for values in seen.values:
         assert values["truediv:0"] == pytest.approx(values["weighted_loss/Sum:0"] / weight)
+
+
+@pytest.mark.parametrize("reduction", ["MEAN", "SUM_OVER_BATCH_SIZE", "SUM_BY_NONZERO_WEIGHTS"])
+def test_a_loss_that_is_a_mean(reduction: str, tmp_path: Path) -> None:
+    seen = Seen("dnn/head", "weighted_loss/value:0")
+    estimator = v1.DNNRegressor(
+        [2],
+        [X],
+        str(tmp_path),
+        weight_column="weight",
+        optimizer=tf.compat.v1.train.GradientDescentOptimizer(0.0),
+        loss_reduction=getattr(tf.compat.v1.losses.Reduction, reduction),
+    )
+    estimator.train(input_fn, steps=1, hooks=[seen])
+    loss = estimator.evaluate(input_fn, steps=1)["loss"]
+    assert seen.values[0]["weighted_loss/value:0"] == pytest.approx(loss)

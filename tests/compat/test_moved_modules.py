@@ -63,6 +63,32 @@ def test_an_object_of_an_old_class_is_saved_in_a_checkpoint(tmp_path: Path) -> N
     assert float(restored.w) == 2.0
 
 
+def test_a_graph_is_frozen_with_the_arguments_of_tensorflow_1(tmp_path: Path) -> None:
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph, v1.Session() as session:
+        x = v1.placeholder(tf.float32, [], "x")
+        left = v1.get_variable("left", initializer=3.0)
+        tf.multiply(x, left * v1.get_variable("frozen", initializer=2.0), name="y")
+        session.run(v1.global_variables_initializer())
+        saver = v1.train.Saver()
+        path = saver.save(session, str(tmp_path / "ckpt"))
+        freeze_graph = importlib.import_module("tensorflow.python.tools.freeze_graph")
+        frozen = freeze_graph.freeze_graph_with_def_protos(
+            input_graph_def=graph.as_graph_def(),
+            input_saver_def=saver.as_saver_def(),
+            input_checkpoint=path,
+            output_node_names="y",
+            restore_op_name=None,
+            filename_tensor_name=None,
+            output_graph=str(tmp_path / "frozen.pb"),
+            clear_devices=True,
+            initializer_nodes="",
+            variable_names_blacklist="left",
+        )
+    ops = {node.name: node.op for node in frozen.node}
+    assert ops["frozen"] == "Const" and ops["left"] != "Const"
+
+
 def test_a_name_that_is_nowhere_is_told() -> None:
     base = importlib.import_module("tensorflow.python.training.tracking.base")
     with pytest.raises(AttributeError, match=r"'tensorflow.python.training.tracking.base' has no"):

@@ -83,9 +83,13 @@ def test_a_program_that_leaves_tensorflow_to_a_package_gets_that_of_it(
     monkeypatch.syspath_prepend(str(package.parent))
     behaving = []
     monkeypatch.setattr(tensorflow_choice, "_behave_like_v1", lambda *_: behaving.append(1))
-    choice(tmp_path, main="import served_models\nserved_models.start()\n")
-    assert behaving
-    behaving.clear()
+    for main in (
+        "import served_models\nserved_models.start()\n",
+        "import served_models\n" + EITHER,
+    ):
+        choice(tmp_path, main=main)
+        assert behaving
+        behaving.clear()
     choice(tmp_path, main="import served_models\n" + NEW)
     assert not behaving
 

@@ -110,3 +110,11 @@ def _moved_names() -> dict[str, dict[str, str]]:
 
 # Modules that are still there, and names of theirs that are in others now.
 MOVED_NAMES: dict[str, dict[str, str]] = _moved_names()
+
+# Arguments that have another name now: module, function, the old name and the new one.
+RENAMED_ARGUMENTS: dict[str, dict[str, dict[str, str]]] = {
+    "tensorflow.python.tools.freeze_graph": {
+        name: {"variable_names_blacklist": "variable_names_denylist"}
+        for name in ("freeze_graph", "freeze_graph_with_def_protos")
+    },
+}

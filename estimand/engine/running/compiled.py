@@ -26,12 +26,6 @@ _EXECUTOR = {
 }
 
 
-# TensorFlow's graph optimizer changes last bits, and not the same ones in a step that is looked
-# at and one that is not: graphs are run as they were built (and simplified: see `simplifying`).
-_config = tf.compat.v1.ConfigProto()
-_config.graph_options.rewrite_options.disable_meta_optimizer = True
-_AS_IT_IS = _config.SerializeToString()
-
 _SHAPES = ("Shape", "ShapeN", "Identity")
 
 
@@ -55,6 +49,7 @@ class Compiled:
         self._captured = list(self._function.captured_inputs)
         self._types = [t.dtype for t in self._function.outputs]
         self._executor = _EXECUTOR[block_mode]
+        self._config = _as_it_is()
 
     def __call__(self, *args: tf.Tensor) -> list[tf.Tensor]:
         return tf.raw_ops.StatefulPartitionedCall(
@@ -62,8 +57,19 @@ class Compiled:
             Tout=self._types,
             f=self._function,
             executor_type=self._executor,
-            config_proto=_AS_IT_IS,
+            config_proto=self._config,
         )
+
+
+def _as_it_is() -> bytes:
+    """How a call is run: no rewriting, and devices that are not there give way if they may.
+
+    TensorFlow's graph optimizer changes last bits, and not the same ones in a step that is looked
+    at and one that is not: graphs are run as they were built (and simplified: see `simplifying`).
+    """
+    config = tf.compat.v1.ConfigProto(allow_soft_placement=tf.config.get_soft_device_placement())
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    return config.SerializeToString()
 
 
 def _without_type_of_shapes(result: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -113,13 +113,7 @@ def initialize(
     """First values where there is no checkpoint: initializers, warm start, then init_fn."""
     for variable, tensor in trace.variables.deferred:
         variable.assign(session.run(tensor))
-    ops = [
-        op
-        for v in trace.variables.by_name.values()
-        if (op := tf_private.initializer_set_from_checkpoint(v)) is not None
-    ]
-    if ops:
-        session.run(ops)
+    run_initializers(trace, session)
     if warm_start_settings is not None:
         saved = trace.variables.saved()
         trainable = {n for n, v in saved.items() if v.trainable}
@@ -131,6 +125,25 @@ def initialize(
         if scaffold.init_fn is not None:
             _call_init_fn(scaffold.init_fn, session)
     trace.initialized = True
+
+
+def initializers_set(trace: BuiltModel) -> dict[str, tf.Operation]:
+    """The initializers that `init_from_checkpoint` has put in place so far, by variable."""
+    return {
+        name: op
+        for name, variable in trace.variables.by_name.items()
+        if (op := tf_private.initializer_set_from_checkpoint(variable)) is not None
+    }
+
+
+def run_initializers(
+    trace: BuiltModel, session: HookSession, done: Mapping[str, tf.Operation] | None = None
+) -> None:
+    """Fill variables by `initializers_set`, but for those `done`."""
+    done = done or {}
+    wanted = [op for name, op in initializers_set(trace).items() if op is not done.get(name)]
+    if wanted:
+        session.run(wanted)
 
 
 def _call_init_fn(init_fn: Callable[..., Any], session: TracedSession) -> None:

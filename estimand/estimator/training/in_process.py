@@ -30,10 +30,14 @@ from estimand.inputs.contract import ModelInput
 
 @dataclass(frozen=True, kw_only=True)
 class TracedRun(Prepared):
-    """Steps of one trace; `variables` are those of the model function."""
+    """Steps of one trace; `variables` are those of the model function.
+
+    So are the `initializers` from checkpoints; None: other values than first ones are in place.
+    """
 
     check: DataCheck
     variables: frozenset[str]
+    initializers: Mapping[str, tf.Operation] | None
 
     def hooks_have_begun(self, hooks: Sequence[Any], target: int | None) -> list[OnFirstBatch]:
         """What hooks added is filled. The first batch is looked through."""
@@ -42,6 +46,8 @@ class TracedRun(Prepared):
         if self.latest is not None and trace.variables.by_name.keys() != self.variables:
             with tf_private.eager_mode():
                 initialization.restore_added(trace, self.variables, self.latest)
+        if self.initializers is not None:
+            initialization.run_initializers(trace, self.session, self.initializers)
         check = self.check.on_first_batch(self.feeder.replicas)
         return [] if check is None else [check]
 
@@ -88,6 +94,7 @@ def prepare(start: StartingPoint, input_fn: TrainingInput) -> RunInProcess:
     session = TracedSession(trace)
     check = DataCheck(trace, given, wanted=config.check_data)
     latest, meta = fill_variables(start, trace, session)
+    initializers = initializers_run(start, trace)
     distribution.team.take_from_chief(list(trace.variables.saved().values()))
     feeder = feeder_at(start, given, input_fn.call, latest, meta, trace.stop)
     connect(start, session, feeder.next_batch)
@@ -116,7 +123,15 @@ def prepare(start: StartingPoint, input_fn: TrainingInput) -> RunInProcess:
         max_steps_per_call=config.max_steps_per_call,
         check=check,
         variables=frozenset(trace.variables.by_name),
+        initializers=initializers,
     )
+
+
+def initializers_run(start: StartingPoint, trace: Trace) -> Mapping[str, tf.Operation] | None:
+    """Those from checkpoints, just after filling; None if the values are not first ones."""
+    if start.latest is not None or start.workspace.live.store.only_in_memory:
+        return None
+    return initialization.initializers_set(trace)
 
 
 def fill_variables(

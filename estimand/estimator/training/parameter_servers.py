@@ -23,7 +23,12 @@ from estimand.engine.saving import initialization
 from estimand.engine.tracing.trace import Trace
 from estimand.engine.variables import effects
 from estimand.estimator.training.data_checks import DataCheck
-from estimand.estimator.training.in_process import TracedRun, connect, fill_variables
+from estimand.estimator.training.in_process import (
+    TracedRun,
+    connect,
+    fill_variables,
+    initializers_run,
+)
 from estimand.estimator.training.starting_point import StartingPoint, TrainingInput
 from estimand.inputs.contract import ModelInput
 
@@ -53,6 +58,7 @@ def prepare(start: StartingPoint, input_fn: TrainingInput) -> RunOnServers:
     session = TracedSession(trace)
     check = DataCheck(trace, given[0], wanted=config.check_data)
     latest, _ = fill_variables(start, trace, session)
+    initializers = initializers_run(start, trace)
     initialization.start_locals(trace, session)  # also fills the tables that workers get
     tables, fill_tables = _tables(trace), _fill_tables_in_graph(trace)
     feeder = WorkersInput(given, servers, input_fn.function, tables, fill_tables)
@@ -73,6 +79,7 @@ def prepare(start: StartingPoint, input_fn: TrainingInput) -> RunOnServers:
         max_steps_per_call=config.max_steps_per_call,
         check=check,
         variables=frozenset(trace.variables.by_name),
+        initializers=initializers,
     )
 
 

@@ -215,6 +215,23 @@ def test_init_from_checkpoint_by_scope(model_dir: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(model.get_variable_value("w"), weight_after(3), atol=1e-6)
 
 
+@pytest.mark.parametrize("by", ["name", "variable"])
+def test_init_from_checkpoint_by_a_hook(model_dir: str, tmp_path: Path, by: str) -> None:
+    """As hooks for GPT-2 do it: first values, of which a training that goes on takes no notice."""
+    donor = estimator(str(tmp_path / "donor"), lambda *_: {}).train(input_fn, steps=4)
+
+    class Restore(est.SessionRunHook):
+        def begin(self) -> None:
+            (w,) = v1.trainable_variables()
+            to = w if by == "variable" else "w"
+            v1.train.init_from_checkpoint(donor.latest_checkpoint(), {"w": to})
+
+    for steps in (1, 2):
+        model = estimator(model_dir, lambda *_: {}).train(input_fn, steps=1, hooks=[Restore()])
+        found = model.get_variable_value("w")
+        np.testing.assert_allclose(found, weight_after(4 + steps), atol=1e-6)
+
+
 # Saved beside variables
 
 
