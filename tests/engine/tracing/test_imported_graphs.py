@@ -161,3 +161,65 @@ est.Estimator(graphs.estimator(sys.argv[1]).model_fn, config=config).train(graph
 def test_under_a_strategy_of_several_replicas_it_is_refused(tmp_path: Path) -> None:
     done = forked.run(["-c", TWO_REPLICAS, meta_graph(tmp_path, factor(True))], cwd=REPOSITORY)
     assert "under a strategy of 2 replicas, which has no copies of them." in done.stderr
+
+
+def in_control_flow_of_v1(use_resource: bool, branch: bool, loop: bool) -> Callable[[Any], Any]:
+    def build(x: Any) -> Any:
+        factor = v1.get_variable("factor", initializer=2.0, use_resource=use_resource)
+        y = tf.identity(factor)
+        if branch:
+            y = v1.cond(tf.reduce_sum(x) > 0, lambda: factor * 2.0, lambda: factor * 7.0)
+        if loop:
+            _, y = v1.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, y + factor), [0, y])
+        return x * y
+
+    def of_v1(x: Any) -> Any:
+        v1.disable_control_flow_v2()
+        try:
+            return build(x)
+        finally:
+            v1.enable_control_flow_v2()
+
+    return of_v1
+
+
+@KINDS
+@pytest.mark.parametrize("branch,loop,slope", [(True, False, 2), (False, True, 4), (True, True, 5)])
+def test_branches_and_loops_of_tensorflow_1_are_learned_through(
+    use_resource: bool, branch: bool, loop: bool, slope: int, tmp_path: Path
+) -> None:
+    path = meta_graph(tmp_path, in_control_flow_of_v1(use_resource, branch, loop))
+    assert "Switch" in Path(path).read_bytes().decode(errors="ignore")
+    trained = estimator(path).train(input_fn)
+    # Of (w s f - 1)^2 at w = 1, f = 2, with s the slope.
+    expected = 2 - 0.1 * 2 * (2 * slope - 1) * slope
+    assert trained.get_variable_value("module/factor") == pytest.approx(expected, rel=1e-5)
+    weight = trained.get_variable_value("weight")
+    assert trained.evaluate(input_fn)["loss"] == pytest.approx(
+        (weight * slope * expected - 1) ** 2, rel=1e-5
+    )
+    assert next(iter(trained.predict(input_fn))) == pytest.approx([weight * slope * expected])
+
+
+def test_other_writes_through_references_are_made(tmp_path: Path) -> None:
+    def build(x: Any) -> Any:
+        table = v1.get_variable("table", initializer=tf.zeros([3]), use_resource=False)
+        count = v1.get_variable("count", initializer=0, trainable=False, use_resource=False)
+        total = tf.reduce_sum(v1.scatter_add(table, [1], [5.0]))  # after the write
+        is_there = tf.cast(v1.is_variable_initialized(table), tf.float32)
+        return x * (total + tf.cast(count.count_up_to(10), tf.float32) + is_there)
+
+    path = meta_graph(tmp_path, build)
+
+    def model_fn(features: Any, labels: Any, mode: str) -> est.EstimatorSpec:
+        del labels
+        v1.train.import_meta_graph(path, import_scope="module", input_map={"x": features})
+        loss = tf.reduce_mean(v1.get_default_graph().get_tensor_by_name("module/y:0"))
+        step = v1.assign_add(v1.train.get_global_step(), 1)
+        return est.EstimatorSpec(mode, loss=loss, train_op=tf.group(step, loss))
+
+    trained = est.Estimator(model_fn)
+    trained.train(lambda: input_fn().repeat(2))
+    np.testing.assert_array_equal(trained.get_variable_value("module/table"), [0, 10, 0])
+    assert trained.get_variable_value("module/count") == 2
+    assert trained.evaluate(input_fn)["loss"] == 15 + 2 + 1
