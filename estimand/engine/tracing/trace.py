@@ -29,6 +29,7 @@ from estimand.engine.metrics import MetricSet
 from estimand.engine.rewriting.inlining import GraphCopy
 from estimand.engine.tracing import keras2_methods, random_bodies, randomness, summaries
 from estimand.engine.tracing.imported_graphs import ImportedGraphs
+from estimand.engine.tracing.inner_sessions import InnerSessions
 from estimand.engine.tracing.model_fn_results import checked_spec
 from estimand.engine.tracing.usage import Usage
 from estimand.engine.variables import by_graph_name, effects, one_part
@@ -287,6 +288,7 @@ class _ModelCall:
             summaries.collect_v2_summaries() as tensor_summaries,
             tf_private.kept_resources() as kept,
             ImportedGraphs(self.store, variables, self.distribution.replicas).importing(),
+            InnerSessions(variables).opened(),
             _keyed(self.draws, graph, self.distribution.team.number),
         ):
             by_graph_name.let_find(graph, variables.by_name)
