@@ -202,7 +202,7 @@ def test_what_boosted_trees_ignore_is_told_once(tmp_path: Path, caplog, monkeypa
         )
     said = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert len(said) == 1
-    assert "center_bias=True, min_node_weight=2.0, pruning_mode='pre': ignored" in said[0]
+    assert "no equivalent of min_node_weight=2.0, pruning_mode='pre': ignored" in said[0]
 
 
 def test_what_a_forest_ignores_is_told(tmp_path: Path, caplog, monkeypatch) -> None:
