@@ -25,6 +25,18 @@ def are_preferred() -> bool:
     return logging.NOTSET < _log.level <= logging.INFO
 
 
+def are_refused() -> bool:
+    """Whether a program wants errors only: `tf.logging.set_verbosity(tf.logging.ERROR)`.
+
+    By itself TensorFlow never sets such a level.
+    """
+    return _log.level >= logging.ERROR
+
+
+def level() -> int:
+    return _log.level
+
+
 @contextlib.contextmanager
 def in_order() -> Iterator[None]:
     """Inside, they appear once, and only if somebody has asked for them."""

@@ -2,7 +2,8 @@
 
 An application that has configured logging gets them where it wants them. Otherwise a handler of
 our own writes them to stderr while a run is going on; in a notebook, to stdout. Programs that
-ask for the lines of tf.estimator (see `lines_of_old`) get those instead.
+ask for the lines of tf.estimator (see `lines_of_old`) get those instead, and those that want to
+hear of its errors only, none.
 
 >>> import logging
 >>> logging.getLogger("estimand").setLevel("WARNING")  # says nothing but warnings
@@ -52,6 +53,9 @@ def _heard(wanted: bool) -> Iterator[bool]:
         yield True  # by whoever called us
     elif not wanted:
         yield False
+    elif lines_of_old.are_refused() and not _is_configured():
+        with _at_level(lines_of_old.level()):
+            yield False
     elif _log.hasHandlers():
         with _speaking_aside(_listens_only_to_warnings()) as ours:
             yield ours
@@ -79,14 +83,22 @@ def _listens_only_to_warnings() -> bool:
 
 @contextlib.contextmanager
 def _with_handler_of_our_own() -> Iterator[None]:
-    handler, level = _OwnHandler(), _log.level
+    handler = _OwnHandler()
     _log.addHandler(handler)
-    if level == logging.NOTSET:
-        _log.setLevel(logging.INFO)
+    try:
+        with _at_level(_log.level or logging.INFO):
+            yield
+    finally:
+        _log.removeHandler(handler)
+
+
+@contextlib.contextmanager
+def _at_level(wanted: int) -> Iterator[None]:
+    level = _log.level
+    _log.setLevel(wanted)
     try:
         yield
     finally:
-        _log.removeHandler(handler)
         _log.setLevel(level)
 
 

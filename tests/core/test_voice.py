@@ -149,6 +149,41 @@ def test_programs_that_set_the_logger_of_old_get_its_lines_only(root):
     assert theirs.getvalue() == "Saving checkpoints for 5\n"
 
 
+@pytest.mark.parametrize("has_handler", [True, False])
+def test_programs_that_want_errors_of_tensorflow_only_hear_nothing_else(
+    capsys, ours, root, has_handler
+):
+    theirs = io.StringIO()
+    if has_handler:
+        root.addHandler(logging.StreamHandler(theirs))
+        root.setLevel(logging.INFO)
+    lines_of_old._log.setLevel(logging.ERROR)  # tf.compat.v1.logging.set_verbosity
+    with voice.speaking() as by_us:
+        voice.tell("saved model.ckpt-5")
+        ours.warning("careful")
+        with voice.speaking():
+            voice.tell("evaluated")
+    assert not by_us and ours.level == logging.NOTSET
+    assert (theirs.getvalue(), capsys.readouterr().err) == ("", "")
+
+
+def test_who_wants_warnings_of_tensorflow_hears_our_lines(capsys, ours):
+    lines_of_old._log.setLevel(logging.WARNING)
+    with voice.speaking():
+        voice.tell("saved")
+        ours.warning("careful")
+    assert lines(capsys.readouterr().err) == ["saved", "warning: careful"]
+
+
+def test_a_level_of_our_own_logger_stands_beside_that_of_tensorflow(ours):
+    ours.addHandler(logging.StreamHandler(theirs := io.StringIO()))
+    ours.setLevel(logging.INFO)
+    lines_of_old._log.setLevel(logging.ERROR)
+    with voice.speaking():
+        voice.tell("saved")
+    assert theirs.getvalue() == "saved\n"
+
+
 class LikeAbsl(logging.Handler):
     """Has the handler that writes inside, as absl's does."""
 

@@ -40,6 +40,11 @@ def test_requests_that_wait_in_a_generator_are_answered_one_by_one(tmp_path: Pat
     assert "all done" in run("fast_predict.py", str(tmp_path))
 
 
+def test_boosted_trees_explain_their_answers(tmp_path: Path) -> None:
+    pytest.importorskip("ydf")
+    assert "all done" in run("titanic_explained.py", str(tmp_path))
+
+
 def test_a_hook_feeds_each_batch(tmp_path: Path) -> None:
     assert "all done" in run("seq2seq_fed.py", str(tmp_path))
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimand.canned.forest.table import Column, columns_of
+from estimand.canned.forest.table import Column, columns_of, note_columns
 from estimand.canned.forest.training import (
     BOOSTED_TREES,
     RANDOM_FOREST,
@@ -100,13 +100,16 @@ class _ForestEstimator(Estimator):
 
     def ydf_model(self) -> Any:
         """The model as ydf knows it: `.describe()`, `.analyze(...)`, `.variable_importances()`."""
+        return ydf_module().load_model(self._folder_of_model())
+
+    def _folder_of_model(self) -> str:
         path = self.latest_checkpoint()
         folder = None if path is None else _ydf_folder(path)
         if folder is None or not os.path.isdir(folder):
             raise NoCheckpointError(
                 f"There is no trained forest in model_dir: {self.model_dir}. Call train first."
             )
-        return ydf_module().load_model(folder)
+        return folder
 
     def _read(self, input_fn: Callable[..., Any], steps: int | None) -> tuple[Examples, int]:
         given = call_input_fn(input_fn, mode=ModeKeys.TRAIN, params=self.params, config=self.config)
@@ -161,6 +164,7 @@ class _ForestEstimator(Estimator):
             folder = _ydf_folder(writer.prefix(step))
             temporary = temporary_path(self.model_dir, os.path.basename(folder))
             model.save(temporary)
+            note_columns(temporary, columns)
             shutil.rmtree(folder, ignore_errors=True)
             os.replace(temporary, folder)
             writer.save(step, entries, meta={"complete": True}, synchronous=True)

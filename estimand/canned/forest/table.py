@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +13,8 @@ import tensorflow as tf
 
 from estimand.core.errors import InputError
 
+_NOTE = "estimand_columns.json"
+
 
 @dataclass(frozen=True)
 class Column:
@@ -17,6 +22,23 @@ class Column:
 
     name: str
     is_text: bool
+    feature: str  # of which it is a part
+
+
+def note_columns(folder: str, columns: Sequence[Column]) -> None:
+    """Write down which columns a model in `folder` was trained on: it knows their numbers only."""
+    with open(os.path.join(folder, _NOTE), "w") as file:
+        json.dump([dataclasses.asdict(column) for column in columns], file)
+
+
+def noted_columns(folder: str) -> list[Column]:
+    try:
+        with open(os.path.join(folder, _NOTE)) as file:
+            return [Column(**noted) for noted in json.load(file)]
+    except FileNotFoundError:
+        raise InputError(
+            f"The forest in {folder} was grown before its columns were noted: train it again."
+        ) from None
 
 
 def columns_of(
@@ -52,11 +74,11 @@ def _parts(who: str, name: str, value: Any) -> list[tuple[Column, tf.Tensor]]:
         tensor = tensor[:, 0]
     is_text = tensor.dtype == tf.string
     if tensor.shape.rank == 1:
-        return [(Column(name, is_text), tensor if is_text else tf.cast(tensor, tf.float32))]
+        return [(Column(name, is_text, name), tensor if is_text else tf.cast(tensor, tf.float32))]
     if tensor.shape.rank != 2 or tf.compat.dimension_value(tensor.shape[1]) is None:
         raise InputError(
             f"{who} takes features of shape [batch] or [batch, n]; {name!r} has {tensor.shape}."
         )
     if not is_text:
         tensor = tf.cast(tensor, tf.float32)
-    return [(Column(f"{name}.{i}", is_text), tensor[:, i]) for i in range(tensor.shape[1])]
+    return [(Column(f"{name}.{i}", is_text, name), tensor[:, i]) for i in range(tensor.shape[1])]

@@ -139,6 +139,7 @@ from estimand.core.tf_private.seeds import (
 from estimand.core.tf_private.sessions import (
     SavedModelReader,
     session_callable,
+    sessions_on,
 )
 from estimand.core.tf_private.strategies import (
     cluster_of_servers,
@@ -277,6 +278,7 @@ __all__ = [
     "seeds_of_step",
     "seeds_of_variables",
     "session_callable",
+    "sessions_on",
     "set_final_ops_values",
     "set_string_attribute",
     "shuffles_kept",

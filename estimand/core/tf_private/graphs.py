@@ -99,6 +99,8 @@ def tell_tensors_apart(graph: tf.Graph) -> None:
             answer = (self is other) == answer_if_same
             if isinstance(other, tf.Operation) or other.dtype != self.dtype:
                 return answer
+            if any(_is_in_v1_control_flow(place) for place in (graph, self.op, other.op)):
+                return answer
             values = original(self, other)
             if isinstance(values, tf.Tensor):
                 values._estimand_same = answer
@@ -114,6 +116,15 @@ def tell_tensors_apart(graph: tf.Graph) -> None:
     tf.Tensor.__eq__ = comparing(tf.Tensor.__eq__, True)  # type: ignore[method-assign]
     tf.Tensor.__ne__ = comparing(tf.Tensor.__ne__, False)  # type: ignore[method-assign]
     tf.Tensor.__bool__ = __bool__  # type: ignore[method-assign]
+
+
+def _is_in_v1_control_flow(place: tf.Graph | tf.Operation) -> bool:
+    """Whether an op, or the next one that a graph gets, belongs to a loop or branch of v1.
+
+    Such come with graphs that are imported. TensorFlow itself asks which tensors are the same
+    while it makes the ops of their gradients, and each comparison would be one more op.
+    """
+    return place._get_control_flow_context() is not None
 
 
 def capture(tensor: tf.Tensor) -> tf.Tensor:

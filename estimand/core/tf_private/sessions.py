@@ -1,12 +1,15 @@
-"""Sessions: only for loading and calling exported models."""
+"""Sessions: for loading and calling exported models, and those of model functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.saved_model import loader_impl
+
+from estimand.core.interpreter.swapping import swapped
 
 
 def session_callable(
@@ -40,3 +43,23 @@ class SavedModelReader:
         saver, _ = self._loader.load_graph(session.graph, self._tags)
         self._loader.restore_variables(session, saver)
         self._loader.run_init_ops(session, self._tags)
+
+
+@contextlib.contextmanager
+def sessions_on(graph: Any, run_in: Callable[..., Any]) -> Iterator[None]:
+    """Inside, sessions of TensorFlow on `graph` run by `run_in(session, fetches, feed_dict)`.
+
+    They could not by themselves: the graph is that of a function, and its variables are outside.
+    """
+    from tensorflow.python.client.session import BaseSession
+
+    def runs(run: Callable[..., Any]) -> Callable[..., Any]:
+        def of_session(session: Any, fetches: Any, feed_dict: Any = None, *others: Any) -> Any:
+            if session.graph is graph:
+                return run_in(session, fetches, feed_dict)
+            return run(session, fetches, feed_dict, *others)
+
+        return of_session
+
+    with swapped([(BaseSession, "run", runs)]):
+        yield

@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.core.interpreter.swapping import Swap, swapped
+from estimand.core.tf_private import v1_control_flow
 
 
 @contextlib.contextmanager
@@ -23,6 +24,7 @@ def like_a_v1_graph() -> Iterator[None]:
     swaps: list[Swap] = [
         (Optimizer, "compute_gradients", _where_the_loss_is),
         (moving_averages, "ops", _averaging_tensors_too),
+        *v1_control_flow.as_in_a_graph(),
     ]
     if not tf.compat.v1.resource_variables_enabled():
         swaps.append((BaseResourceVariable, "__bool__", _true_as_objects_are))

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow.compat.v1 import GraphDef, NodeDef
 
 from estimand.core import tf_private
-from estimand.engine.rewriting import batch_shapes, branches
+from estimand.engine.rewriting import batch_shapes, branches, v1_control_flow
 from estimand.engine.rewriting.op_kinds import is_random_twin
 from estimand.engine.rewriting.simplifying import simplified
 from estimand.engine.rewriting.subgraph import is_plain_read
@@ -58,11 +58,13 @@ class GraphCopy:
                 feed.name: tf.compat.v1.placeholder_with_default(fed[feed.name], feed.shape)
                 for feed in feeds
             }
-        if rewrite is not None:
+        called = v1_control_flow.is_in(part)
+        if rewrite is not None and not called:
             part = rewrite(part)
             new = (f for f in part.library.function if f.signature.name not in self._functions)
             tf_private.define_functions(new, self._graph)
-        branches.let_updates_wait(part)
+        if not called:
+            branches.let_updates_wait(part)
         if feeds and _wait_for_batch(part, {feed.op.name for feed in feeds}):
             fed[f"^{_BATCH}"] = _all_there([fed[feed.name] for feed in feeds])
         used = {i.split(":")[0] for node in part.node for i in node.input}
@@ -70,11 +72,14 @@ class GraphCopy:
             if f"{name}:0" not in fed:
                 fed[f"{name}:0"] = tf_private.capture(self._captures[name])
         needed = {k: v for k, v in fed.items() if k.split(":")[0] in used}  # of control, too
-        placed = iter(
-            tf.graph_util.import_graph_def(
-                part, input_map=needed, return_elements=wanted, name="step"
+        if called:
+            placed = iter(v1_control_flow.call(part, needed, wanted))
+        else:
+            placed = iter(
+                tf.graph_util.import_graph_def(
+                    part, input_map=needed, return_elements=wanted, name="step"
+                )
             )
-        )
         return [fed[f.name] if f.name in fed else next(placed) for f in fetches]
 
     def part(self, wanted: Sequence[str], batch: Mapping[str, tf.TensorShape]) -> tuple[Any, bool]:
@@ -93,6 +98,8 @@ class GraphCopy:
         self, wanted: Sequence[str], batch: Mapping[str, tf.TensorShape]
     ) -> tuple[Any, bool]:
         taken = self._part(wanted, batch)
+        if v1_control_flow.is_in(taken):
+            return taken, True
         traced = {name: self._graph.get_tensor_by_name(name) for name in batch}
         known = {name: shape.merge_with(traced[name].shape) for name, shape in batch.items()}
         if all(known[name] == traced[name].shape for name in known):
@@ -166,7 +173,8 @@ def _wait_for_batch(part: GraphDef, given: set[str]) -> bool:
         waiting.update(new)
         stack += new
     early = [n for n in part.node if n.name not in waiting and not is_plain_read(n)]
-    early = [node for node in early if tf_private.is_stateful(node.op)]
+    inside = v1_control_flow.behind(part)  # where nothing may wait for what is outside
+    early = [n for n in early if tf_private.is_stateful(n.op) and n.name not in inside]
     for node in early:
         node.input.append(f"^{_BATCH}")
     return bool(early)

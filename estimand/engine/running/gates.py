@@ -14,7 +14,7 @@ import tensorflow as tf
 from tensorflow.compat.v1 import NodeDef
 
 from estimand.core import tf_private
-from estimand.engine.rewriting import conditions, op_kinds, subgraph
+from estimand.engine.rewriting import conditions, op_kinds, subgraph, v1_control_flow
 from estimand.engine.rewriting.op_kinds import call_tree
 from estimand.engine.running.batch_checks import BatchChecks
 from estimand.engine.tracing.trace import Trace
@@ -88,7 +88,8 @@ def _look_for_devices(graph: tf.Graph) -> _Placed:
     placed = set()
     for node in call_tree(graph):
         placed.add(node.device)
-        if (problem := conditions.problem(node)) is not None:
+        problem = conditions.problem(node) or v1_control_flow.problem(node)
+        if problem is not None:
             return placed, problem
     return placed, None
 

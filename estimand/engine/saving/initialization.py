@@ -112,7 +112,8 @@ def initialize(
 ) -> None:
     """First values where there is no checkpoint: initializers, warm start, then init_fn."""
     for variable, tensor in trace.variables.deferred:
-        variable.assign(session.run(tensor))
+        if tf_private.initializer_set_from_checkpoint(variable) is None:
+            variable.assign(session.run(tensor))
     run_initializers(trace, session)
     if warm_start_settings is not None:
         saved = trace.variables.saved()

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import tensorflow as tf
-
 from estimand.core.errors import ModelFnError
 from estimand.core.spec import EstimatorSpec
-from estimand.engine.variables.traced_variables import imported_variables
 
 
 def checked_spec(spec: Any, mode: str) -> EstimatorSpec:
@@ -42,15 +39,3 @@ def _advice(returned: Any) -> str:
             "and write est.keras.model_to_estimator(model)."
         )
     return "Return est.EstimatorSpec(mode, loss=..., train_op=...) or the like."
-
-
-def refuse_imported_variables(graph: tf.Graph) -> None:
-    names = imported_variables(graph)
-    if names:
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        raise ModelFnError(
-            f"model_fn imported a graph with variables: {names[0]!r}{more}, by "
-            "tf.train.import_meta_graph or hub.Module. Nobody would fill, train or save them. Load "
-            "the model before, by module = tf.saved_model.load(path), and call "
-            "module.signatures['default'](...) in model_fn."
-        )

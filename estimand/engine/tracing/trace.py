@@ -28,7 +28,9 @@ from estimand.engine.feeding.batches import flatten_batch, pack_batch
 from estimand.engine.metrics import MetricSet
 from estimand.engine.rewriting.inlining import GraphCopy
 from estimand.engine.tracing import keras2_methods, random_bodies, randomness, summaries
-from estimand.engine.tracing.model_fn_results import checked_spec, refuse_imported_variables
+from estimand.engine.tracing.imported_graphs import ImportedGraphs
+from estimand.engine.tracing.inner_sessions import InnerSessions
+from estimand.engine.tracing.model_fn_results import checked_spec
 from estimand.engine.tracing.usage import Usage
 from estimand.engine.variables import by_graph_name, effects, one_part
 from estimand.engine.variables.placement import copies
@@ -285,13 +287,14 @@ class _ModelCall:
             self.store.tracing(graph, training=training) as variables,
             summaries.collect_v2_summaries() as tensor_summaries,
             tf_private.kept_resources() as kept,
+            ImportedGraphs(self.store, variables, self.distribution.replicas).importing(),
+            InnerSessions(variables).opened(),
             _keyed(self.draws, graph, self.distribution.team.number),
         ):
             by_graph_name.let_find(graph, variables.by_name)
             global_step = self.create_global_step(graph)
             replica = functools.partial(self._replica, flat_inputs, variables)
             spec, metrics = self.distribution.call(replica, self.stop)
-            refuse_imported_variables(graph)
             self.store.adopt_foreign(variables, metrics.variables() if metrics is not None else ())
             if metrics is not None:
                 metrics.own(variables)

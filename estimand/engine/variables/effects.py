@@ -43,7 +43,7 @@ def order_program_effects(graph: tf.Graph, variables: Iterable[tf.Variable]) -> 
         last_write: tf.Operation | None = None
         reads: list[tf.Operation] = []
         for op in sorted(handle.consumers(), key=lambda o: position[o.name]):
-            if op.name in by_hand or op.type.startswith(_OF_V1_OPTIMIZERS):
+            if op.name in by_hand or op.type.startswith(_OF_V1_OPTIMIZERS) or _is_savers(op):
                 continue
             before = [last_write] if last_write is not None else []
             if _writes(op, handle):
@@ -56,6 +56,16 @@ def order_program_effects(graph: tf.Graph, variables: Iterable[tf.Variable]) -> 
             if missing:
                 tf_private.add_control_inputs(op, missing)
     return sorted(writes.values(), key=lambda o: position[o.name])
+
+
+def _is_savers(op: tf.Operation) -> bool:
+    """Whether an op belongs to a Saver, which runs it when it is told to save or restore."""
+    if op.type != "AssignVariableOp":
+        return op.type == "DisableCopyOnRead"
+    source = op.inputs[1].op
+    while source.type in ("Identity", "Reshape"):
+        source = source.inputs[0].op
+    return source.type == "RestoreV2"
 
 
 def order_overwriting(

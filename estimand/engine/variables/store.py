@@ -105,7 +105,7 @@ class VariableStore:
 
         def create(next_creator: Any, **kwargs: Any) -> tf.Variable:
             del next_creator
-            return self._create(traced, **kwargs)
+            return self._create(traced, RequestedVariable.of(kwargs))
 
         # The scope belongs to the graph that is current when it is entered, and Keras and v1
         # optimizers create some variables from the eager context around the trace.
@@ -141,8 +141,47 @@ class VariableStore:
                 traced.twins.add(variable, self._twins[id(variable)])
             traced.by_name[name] = traced.tf2_style[name] = traced.twins.own(variable)
 
-    def _create(self, traced: TracedVariables, **kwargs: Any) -> tf.Variable:
-        asked = RequestedVariable.of(kwargs)
+    def take_in(
+        self,
+        traced: TracedVariables,
+        name: str,
+        shape: tf.TensorShape,
+        dtype: tf.DType,
+        *,
+        trainable: bool,
+        is_local: bool,
+    ) -> tuple[tf.Variable, bool]:
+        """A variable of a graph that is imported, and whether it is new.
+
+        The graph puts it into its collections, if it has any; `begin_with` says what it is first.
+        """
+        sizes = [size or 0 for size in shape.as_list()] if shape.rank else []
+        known = shape.is_fully_defined()
+        asked = RequestedVariable(
+            name,
+            keras_variable=None,
+            of_keras=False,
+            trainable=trainable,
+            collections=[_Keys.LOCAL_VARIABLES if is_local else _Keys.GLOBAL_VARIABLES],
+            arguments={
+                "initial_value": lambda: tf.zeros(sizes, dtype),
+                "shape": shape if shape.rank is not None else None,
+                "dtype": dtype,
+                "validate_shape": known,
+            },
+        )
+        is_new = is_local or name not in self._shared
+        return self._create(traced, asked, collect=False), is_new
+
+    def begin_with(self, traced: TracedVariables, variable: Any, initial: tf.Tensor) -> None:
+        """Let a variable that was taken in begin with what a tensor of the trace gives."""
+        variable._estimand_initial_value = initial
+        if not variable.is_local:
+            traced.deferred.append((variable, initial))
+
+    def _create(
+        self, traced: TracedVariables, asked: RequestedVariable, *, collect: bool = True
+    ) -> tf.Variable:
         name = unique(asked.name, traced.by_name)
         known = traced.kept_local if asked.is_local else self._shared
         variable = None if known is None else known.get(name)
@@ -155,6 +194,8 @@ class VariableStore:
             if not asked.is_local and traced.kept_local is not None:
                 self._continue_expected(name, variable)
         self._register(traced, name, asked, variable)
+        if collect:
+            self._collect(traced, asked, variable)
         return variable
 
     def _make(self, traced: TracedVariables, name: str, asked: RequestedVariable) -> Any:
@@ -173,13 +214,6 @@ class VariableStore:
     def _register(
         self, traced: TracedVariables, name: str, asked: RequestedVariable, variable: tf.Variable
     ) -> None:
-        collections = asked.collections
-        if asked.trainable and _Keys.TRAINABLE_VARIABLES not in collections:
-            collections = [*collections, _Keys.TRAINABLE_VARIABLES]
-        eager_run = traced.kept_local is not None
-        if not (eager_run and tf_private.get_variable_is_creating()):
-            for collection in collections:
-                traced.graph.add_to_collection(collection, variable)
         traced.by_name[name] = variable
         if asked.is_local:
             variable.is_local = True
@@ -191,6 +225,17 @@ class VariableStore:
             traced.keras_variables[id(variable)] = asked.keras_variable
             if not asked.is_local:
                 self._keras_variables[id(variable)] = asked.keras_variable
+
+    def _collect(
+        self, traced: TracedVariables, asked: RequestedVariable, variable: tf.Variable
+    ) -> None:
+        collections = asked.collections
+        if asked.trainable and _Keys.TRAINABLE_VARIABLES not in collections:
+            collections = [*collections, _Keys.TRAINABLE_VARIABLES]
+        eager_run = traced.kept_local is not None
+        if not (eager_run and tf_private.get_variable_is_creating()):
+            for collection in collections:
+                traced.graph.add_to_collection(collection, variable)
 
     @contextlib.contextmanager
     def shapes_will_do(self) -> Iterator[None]:

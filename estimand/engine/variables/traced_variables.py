@@ -9,7 +9,6 @@ from typing import Any
 import tensorflow as tf
 
 from estimand.engine.variables.engine_variable import EngineVariable
-from estimand.engine.variables.placement import copies
 from estimand.engine.variables.twins import Twins
 
 _Keys = tf.compat.v1.GraphKeys
@@ -62,19 +61,3 @@ def traced_variables(graph: tf.Graph) -> TracedVariables:
 def is_traced(graph: tf.Graph) -> bool:
     """Whether a trace is being built in `graph`."""
     return bool(graph.get_collection(TRACED))
-
-
-def imported_variables(graph: tf.Graph) -> list[str]:
-    """The names of variables that came into `graph` with a graph that was imported.
-
-    Those that a model function makes are kept outside of it.
-    """
-    return [
-        variable.name.split(":")[0]
-        for variable in graph.get_collection(_Keys.GLOBAL_VARIABLES)
-        if isinstance(variable, tf.Variable) and _is_made_in_graph(copies(variable)[0].handle)
-    ]
-
-
-def _is_made_in_graph(handle: tf.Tensor) -> bool:
-    return tf.is_symbolic_tensor(handle) and handle.op.type == "VarHandleOp"

@@ -202,7 +202,7 @@ def test_what_boosted_trees_ignore_is_told_once(tmp_path: Path, caplog, monkeypa
         )
     said = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert len(said) == 1
-    assert "center_bias=True, min_node_weight=2.0, pruning_mode='pre': ignored" in said[0]
+    assert "no equivalent of min_node_weight=2.0, pruning_mode='pre': ignored" in said[0]
 
 
 def test_what_a_forest_ignores_is_told(tmp_path: Path, caplog, monkeypatch) -> None:
@@ -217,3 +217,8 @@ def test_what_a_forest_ignores_is_told(tmp_path: Path, caplog, monkeypatch) -> N
 def test_boosted_trees_with_the_defaults_of_upstream_have_nothing_to_tell(tmp_path, caplog) -> None:
     trees.BoostedTreesClassifier([], model_dir=str(tmp_path))
     assert not [r for r in caplog.records if r.levelname == "WARNING"]
+
+
+def test_what_libraries_import_of_the_decoders_is_there() -> None:
+    swapped = contrib.seq2seq._transpose_batch_time(tf.zeros([2, 3, 4]))
+    assert swapped.shape == [3, 2, 4]

@@ -85,6 +85,18 @@ def test_variable_that_is_used_nowhere_has_no_effects() -> None:
     assert effects.order_program_effects(built.graph, [tf.Variable(1.0)]) == []
 
 
+def test_what_a_saver_restores_is_left_to_it() -> None:
+    variable = EngineVariable(1.0, name="weight")
+
+    def build() -> Any:
+        v1.train.Saver([variable])
+        return variable.assign_add(2.0)
+
+    built = Built(build)
+    (only,) = effects.order_program_effects(built.graph, [variable])
+    assert only.type == "AssignAddVariableOp"
+
+
 def test_writes_of_v1_code_are_left_to_its_wires() -> None:
     """Of its optimizers, and of `assign` outside of Keras, also to variables of Keras layers."""
     variable = EngineVariable([1.0, 1.0])

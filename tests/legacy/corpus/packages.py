@@ -111,6 +111,7 @@ PACKAGES = (
         (*_PROBABILITY, "tf-slim==1.1.0"),
         ("tapas/experiments/prediction_utils_test.py",),
     ),
+    Package("tensorflow-hub", "0.12.0", program="hub_modules.py"),
     Package("mesh-tensorflow", "0.1.21", program="mesh_parts.py"),
     Package("easytransfer", "0.1.4", ("sentencepiece",), program="easytransfer_texts.py", keras=2),
 )

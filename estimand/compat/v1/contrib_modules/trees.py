@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from estimand.canned import forest
+from estimand.compat.v1.contrib_modules.explained_trees import ExplainedTrees
 from estimand.core.errors import ConfigError
 from estimand.core.hparams import HParams
 
@@ -33,11 +34,11 @@ def _features(feature_columns: Any) -> list[str] | None:
     return list(names)
 
 
-# What ydf has no equivalent of, and what upstream set where a program said nothing.
+# What ydf has no equivalent of, and what upstream set where a program said nothing. It always
+# begins with the prior of the labels, as `center_bias` asks.
 _WITHOUT_EQUIVALENT = {
     "tree_complexity": 0.0,
     "min_node_weight": 0.0,
-    "center_bias": False,
     "pruning_mode": "none",
     "quantile_sketch_epsilon": 0.01,
 }
@@ -79,7 +80,7 @@ def _boosting(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-class BoostedTreesClassifier(forest.GradientBoostedTreesClassifier):
+class BoostedTreesClassifier(ExplainedTrees, forest.GradientBoostedTreesClassifier):
     """`tf.estimator.BoostedTreesClassifier`."""
 
     def __init__(
@@ -115,7 +116,7 @@ class BoostedTreesClassifier(forest.GradientBoostedTreesClassifier):
         )
 
 
-class BoostedTreesRegressor(forest.GradientBoostedTreesRegressor):
+class BoostedTreesRegressor(ExplainedTrees, forest.GradientBoostedTreesRegressor):
     """`tf.estimator.BoostedTreesRegressor`."""
 
     def __init__(

@@ -168,6 +168,7 @@ NETWORKS: dict[str, Names] = {
         "FinalBeamSearchDecoderOutput gather_tree",
     )
     | _at(f"{_HERE}.seq2seq.losses", "sequence_loss tile_batch")
+    | _at(f"{_HERE}.rnn.networks", "_transpose_batch_time=transpose_batch_time")
     | _at(
         f"{_HERE}.seq2seq.attention",
         "AttentionMechanism BahdanauAttention BahdanauMonotonicAttention LuongAttention "
