@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat.v1 import NodeDef
 
-from estimand.engine.rewriting import adam, averages, subgraph
+from estimand.engine.rewriting import adam, averages, row_slots, subgraph
 from estimand.engine.rewriting.subgraph import data_of
 from estimand.engine.rewriting.workbench import Workbench
 
@@ -32,6 +32,8 @@ def in_few_passes(nodes: dict[str, Any], graph: tf.Graph) -> None:
     for node in list(nodes.values()):  # of averages, too, where Adam as a whole was none
         if node.op in (_DIFFERENCE, _SUM):
             _replace_descent(node, bench)
+        elif node.op == row_slots.UPDATE:
+            row_slots.read_ahead(node, bench)
     bench.finish()
 
 

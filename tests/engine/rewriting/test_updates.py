@@ -417,3 +417,28 @@ def test_what_an_update_waits_for_somewhere_inside_is_still_done(kind, monkeypat
     step.run(times=1)
     assert any(op.startswith("ResourceApply") for op in step.ops)
     assert count.numpy() == 1
+
+
+@pytest.mark.parametrize("row", [3, 10])
+def test_sums_of_squares_are_read_before_their_rows_are_updated(row, monkeypatch) -> None:
+    made = table, sums = variables(2)
+
+    def build(rows):
+        unique, where = tf.unique(rows - 3 + row)  # the first one of ROWS is 3
+        gradient = tf.math.unsorted_segment_sum(tf.ones([5, 4]), where, tf.size(unique))
+        return [
+            tf.raw_ops.ResourceSparseApplyAdagradV2(
+                var=table.handle, accum=sums.handle, lr=0.1, epsilon=1e-7, grad=gradient,
+                indices=unique,
+            )
+        ]  # fmt: skip
+
+    if row == 10:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="10"):
+            Step(build, monkeypatch).run(1)
+        return
+    plain, _ = results(build, monkeypatch, made, simplify=False)
+    fewer, ops = results(build, monkeypatch, made)
+    assert ops.count("ResourceGather") == 1
+    for a, b in zip(plain, fewer, strict=True):
+        np.testing.assert_array_equal(a, b)
