@@ -56,12 +56,16 @@ class DenseIds:
     @cached_property
     def row(self) -> tf.Tensor:
         """The row to look up; 0 where there is none, as TensorFlow's safe lookup has it."""
-        return self.ids if self.always_found else tf.maximum(self.marked, 0)
+        if self.always_found:
+            return self.ids
+        if self.never_negative:
+            return tf.where(self.given, self.ids, tf.zeros([], self.ids.dtype))
+        return tf.maximum(self.marked, 0)
 
     @cached_property
     def found(self) -> tf.Tensor | None:
         """Which examples have a row; None if all do."""
-        return None if self.always_found else self.marked >= 0
+        return self.given if self.never_negative else self.marked >= 0
 
 
 def dense_ids(column: Any, cache: FeatureTensors, state: Any) -> DenseIds | None:

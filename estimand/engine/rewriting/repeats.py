@@ -14,8 +14,11 @@ from estimand.engine.rewriting import op_kinds
 from estimand.engine.rewriting.subgraph import in_order, is_plain_read, op_of, set_inputs
 
 
-def merge(nodes: dict[str, NodeDef], kept: set[str]) -> None:
-    """Have all users of equal ops use the first of them; those of `kept` stay, for their names."""
+def merge(nodes: dict[str, NodeDef]) -> None:
+    """Have all users of equal ops use the first of them.
+
+    Of one that is fetched, too: which form a step has must not depend on what is looked at.
+    """
     first: dict[Any, str] = {}
     instead: dict[str, str] = {}
     for node in in_order(nodes):
@@ -24,7 +27,7 @@ def merge(nodes: dict[str, NodeDef], kept: set[str]) -> None:
             continue
         key = (node.op, tuple(node.input), node.device, _attributes(node))
         known = first.setdefault(key, node.name)
-        if known != node.name and node.name not in kept:
+        if known != node.name:
             instead[node.name] = known
 
 

@@ -192,8 +192,7 @@ class _Simplifier:
                     node.input[i], more = source[name]
                     waits += more
             _add_waits(node, waits)
-            if node.name in self._kept:
-                continue
+            # Also those that are fetched: others have the same inputs, whoever looks.
             own = [i for i in node.input if i.startswith("^")]
             if node.op == "IdentityN":
                 data = [i for i in node.input if not i.startswith("^")]
@@ -293,7 +292,7 @@ class _Simplifier:
     def rewrite(self) -> None:
         if not _in_this_process(self._graph):
             return  # what crosses between devices and processes is arranged by others
-        repeats.merge(self._nodes, self._kept)
+        repeats.merge(self._nodes)
         tables.look_up_rows(self._nodes, self._kept)
         updates.in_few_passes(self._nodes, self._graph)
 
