@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat.v1 import NodeDef
 
-from estimand.core import tf_private
+from estimand.core import recurrent_cells, tf_private
 from estimand.core.modes import ModeKeys
 from estimand.engine.rewriting.op_kinds import is_random_twin
 from estimand.engine.saving import model_saver as saving
@@ -200,6 +200,8 @@ def _import(graph_def: tf.compat.v1.GraphDef, replaced: dict[str, tf.Tensor]) ->
             # Two exports in one process would otherwise meet in one table.
             copy.attr["shared_name"].s = f"{prefix}/{copy.name}".encode()
         _drop_colocation(copy, replaced)
+        if copy.attr["_gradient_op_type"].s.decode() in recurrent_cells.GRADIENTS:
+            del copy.attr["_gradient_op_type"]  # which other processes do not know
         for how in ("executor_type", "config_proto"):  # a function is run, here: see `tracing`
             if how in copy.attr:
                 copy.attr[how].s = b""
