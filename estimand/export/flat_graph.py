@@ -200,8 +200,7 @@ def _import(graph_def: tf.compat.v1.GraphDef, replaced: dict[str, tf.Tensor]) ->
             # Two exports in one process would otherwise meet in one table.
             copy.attr["shared_name"].s = f"{prefix}/{copy.name}".encode()
         _drop_colocation(copy, replaced)
-        if copy.attr["_gradient_op_type"].s.decode() in recurrent_cells.GRADIENTS:
-            del copy.attr["_gradient_op_type"]  # which other processes do not know
+        _drop_own_gradient(copy)
         for how in ("executor_type", "config_proto"):  # a function is run, here: see `tracing`
             if how in copy.attr:
                 copy.attr[how].s = b""
@@ -227,6 +226,13 @@ def _draw_as_a_session_does(graph_def: tf.compat.v1.GraphDef, draws: randomness.
 
 def _source(input_name: str) -> str:
     return input_name.lstrip("^").split(":")[0]
+
+
+def _drop_own_gradient(node: NodeDef) -> None:
+    """Other processes do not know it, and find TensorFlow's ops before this one."""
+    kind = "_gradient_op_type"
+    if kind in node.attr and node.attr[kind].s.decode() in recurrent_cells.GRADIENTS:
+        del node.attr[kind]
 
 
 def _drop_colocation(node: NodeDef, replaced: dict[str, tf.Tensor]) -> None:
