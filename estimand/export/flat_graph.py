@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat.v1 import NodeDef
 
-from estimand.core import tf_private
+from estimand.core import recurrent_cells, tf_private
 from estimand.core.modes import ModeKeys
 from estimand.engine.rewriting.op_kinds import is_random_twin
 from estimand.engine.saving import model_saver as saving
@@ -200,6 +200,7 @@ def _import(graph_def: tf.compat.v1.GraphDef, replaced: dict[str, tf.Tensor]) ->
             # Two exports in one process would otherwise meet in one table.
             copy.attr["shared_name"].s = f"{prefix}/{copy.name}".encode()
         _drop_colocation(copy, replaced)
+        _drop_own_gradient(copy)
         for how in ("executor_type", "config_proto"):  # a function is run, here: see `tracing`
             if how in copy.attr:
                 copy.attr[how].s = b""
@@ -225,6 +226,13 @@ def _draw_as_a_session_does(graph_def: tf.compat.v1.GraphDef, draws: randomness.
 
 def _source(input_name: str) -> str:
     return input_name.lstrip("^").split(":")[0]
+
+
+def _drop_own_gradient(node: NodeDef) -> None:
+    """Other processes do not know it, and find TensorFlow's ops before this one."""
+    kind = "_gradient_op_type"
+    if kind in node.attr and node.attr[kind].s.decode() in recurrent_cells.GRADIENTS:
+        del node.attr[kind]
 
 
 def _drop_colocation(node: NodeDef, replaced: dict[str, tf.Tensor]) -> None:

@@ -127,6 +127,7 @@ from estimand.core.tf_private.onednn import (
     onednn_in_all_graphs,
     onednn_kernels_to_ask_for,
 )
+from estimand.core.tf_private.recurrent import short_sequences_without_loop
 from estimand.core.tf_private.seeds import (
     explicit_seeds_stand,
     global_seed_restored,
@@ -281,6 +282,7 @@ __all__ = [
     "sessions_on",
     "set_final_ops_values",
     "set_string_attribute",
+    "short_sequences_without_loop",
     "shuffles_kept",
     "shuffles_to_keep",
     "single_threaded_tracing",

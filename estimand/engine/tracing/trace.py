@@ -354,6 +354,7 @@ def building_scopes(seed: int | None) -> Iterator[None]:
             with (
                 tf_private.fresh_keras_names(),
                 tf_private.keras_takes_tensors_as_rates(),
+                tf_private.short_sequences_without_loop(),
                 tf_private.v1_summaries_stay_v1(),
                 tf_private.like_a_v1_graph(),
                 keras2_methods.lent(),
