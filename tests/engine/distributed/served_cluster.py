@@ -109,7 +109,7 @@ class Cluster:
         }
         log = str(self._folder / f"{role}{index}.log")
         command = {"environment": environment, "log": log, "settings": self._settings}
-        command["log_level"] = "ERROR" if self._min_workers is None else "INFO"
+        command["log_level"] = "WARNING" if self._min_workers is None else "INFO"
         if self._network is not None:
             command["namespace"] = self._network.namespaces[f"{role}{index}"]
         self.ids[role, index] = self._processes.ask({**command, "at_once": self._at_once})

@@ -81,7 +81,10 @@ def test_several_inputs_and_outputs(found: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("found", ["eagerly"], indirect=True)
 def test_a_program_run_eagerly_is_the_same_program(found: dict[str, Any]) -> None:
-    assert found["eager"] == found["traced"]
+    eager, traced = found["eager"], found["traced"]
+    assert eager.keys() == traced.keys()
+    for name, values in eager.items():  # Adam is one kernel there: up to the rounding of 1 - beta
+        np.testing.assert_allclose(values, traced[name], rtol=1e-4, atol=1e-8, err_msg=name)
     assert found["eager"]["iteration"] == found["eager"]["global_step"] == 4
 
 
