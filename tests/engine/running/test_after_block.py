@@ -100,7 +100,7 @@ def test_same_values_as_of_a_step_by_itself(
     assert len(alone) == len(by_itself.seen) == 5
     alone.clear()
     train(tmp_path / "after_block", after_block, mode)
-    assert alone == []
+    assert len(alone) == 1  # the first block is a single step
     kept = [est.Estimator(model_fn, str(tmp_path / d)) for d in ("by_itself", "after_block")]
     assert kept[0].get_variable_value("weight") == kept[1].get_variable_value("weight")
     for one, other in zip(by_itself.seen, after_block.seen, strict=True):
