@@ -260,7 +260,9 @@ class TrainingLoop:
     def _ask_before_block(self, steps: int) -> Look | None:
         """What the hooks want to see of its last step; None: ask them just before that step."""
         within = steps * self._increment
-        if steps == 1 or self._on_first_batch or not self._hooks.may_ask_earlier(self._step, within):
+        if steps == 1 or self._on_first_batch:
+            return None
+        if not self._hooks.may_ask_earlier(self._step, within):
             return None
         return self._hooks.before_run(self._step, within)
 
