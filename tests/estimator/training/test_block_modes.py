@@ -372,6 +372,7 @@ def test_a_shape_can_be_looked_at(model_dir: str, mode: str) -> None:
     [
         ([6.7, 8.5, 8.7], [6.1, 6.2, 6.3], "plain", "single_thread"),  # as an LSTM
         ([6.2, 7.4, 8.1], [6.8, 6.9, 7.1], "plain", "single_thread"),  # one lucky turn
+        ([3.0, 5.2, 6.0], [4.5, 4.8, 4.9], "plain", "plain"),  # others were busy meanwhile
         ([6.2, 6.3, 8.1], [6.2, 6.3, 7.1], "plain", "plain"),
         ([1.2, 1.3, 1.3], [2.0, 2.1, 2.2], "plain", "plain"),
         ([6.0, 6.1, 6.2], [6.7, 6.8, 6.9], "single_thread", "single_thread"),  # no clear lead
