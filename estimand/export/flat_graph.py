@@ -18,6 +18,7 @@ from tensorflow.compat.v1 import NodeDef
 
 from estimand.core import recurrent_cells, tf_private
 from estimand.core.modes import ModeKeys
+from estimand.engine.rewriting import subgraph
 from estimand.engine.rewriting.op_kinds import is_random_twin
 from estimand.engine.saving import model_saver as saving
 from estimand.engine.saving.model_saver import SavedVariable
@@ -199,7 +200,7 @@ def _import(graph_def: tf.compat.v1.GraphDef, replaced: dict[str, tf.Tensor]) ->
         if "shared_name" in copy.attr and copy.attr["shared_name"].s:
             # Two exports in one process would otherwise meet in one table.
             copy.attr["shared_name"].s = f"{prefix}/{copy.name}".encode()
-        _drop_colocation(copy, replaced)
+        subgraph.drop_colocation(copy, replaced)
         _drop_own_gradient(copy)
         for how in ("executor_type", "config_proto"):  # a function is run, here: see `tracing`
             if how in copy.attr:
@@ -233,18 +234,6 @@ def _drop_own_gradient(node: NodeDef) -> None:
     kind = "_gradient_op_type"
     if kind in node.attr and node.attr[kind].s.decode() in recurrent_cells.GRADIENTS:
         del node.attr[kind]
-
-
-def _drop_colocation(node: NodeDef, replaced: dict[str, tf.Tensor]) -> None:
-    """An op cannot be placed beside one that is gone."""
-    if "_class" not in node.attr:
-        return
-    places = node.attr["_class"].list.s
-    kept = [p for p in places if p.decode().removeprefix("loc:@") not in replaced]
-    if len(kept) < len(places):
-        del node.attr["_class"]
-        if kept:
-            node.attr["_class"].list.s.extend(kept)
 
 
 def _drop_control_inputs(graph_def: tf.compat.v1.GraphDef, replaced: dict[str, tf.Tensor]) -> None:

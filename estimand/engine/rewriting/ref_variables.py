@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from estimand.core import tf_private
 from estimand.core.errors import ModelFnError
+from estimand.engine.rewriting import subgraph
 
 REFERENCES = frozenset({"VariableV2", "Variable"})
 RESOURCES = frozenset({"VarHandleOp"})
@@ -81,7 +82,7 @@ class _Rewriting:
             else:
                 self._rewrite(node)
         for node in self._new.node:
-            self._drop_colocation(node)
+            subgraph.drop_colocation(node, self._handles)  # a variable is no op here
         return Rewritten(self._new, self._handles)
 
     def _rewrite(self, node: Any) -> None:
@@ -195,18 +196,6 @@ class _Rewriting:
         while name in self._nodes:
             name += "_"
         return name
-
-    def _drop_colocation(self, node: Any) -> None:
-        """A variable is not in the graph: nothing can be placed beside it."""
-        if "_class" not in node.attr:
-            return
-        gone = self._handles.keys()
-        places = node.attr["_class"].list.s
-        kept = [place for place in places if place.decode().removeprefix("loc:@") not in gone]
-        if len(kept) < len(places):
-            del node.attr["_class"]
-            if kept:
-                node.attr["_class"].list.s.extend(kept)
 
 
 def _reference_inputs(node: Any) -> list[int]:

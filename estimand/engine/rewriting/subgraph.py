@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -147,3 +147,15 @@ def in_order(nodes: Mapping[str, NodeDef]) -> list[Any]:
             else:
                 stack += before
     return [nodes[name] for name in placed]
+
+
+def drop_colocation(node: Any, gone: Container[str]) -> None:
+    """Let a node be placed beside what is there only: some ops are not in its graph."""
+    if "_class" not in node.attr:
+        return
+    places = node.attr["_class"].list.s
+    kept = [place for place in places if place.decode().removeprefix("loc:@") not in gone]
+    if len(kept) < len(places):
+        del node.attr["_class"]
+        if kept:
+            node.attr["_class"].list.s.extend(kept)
